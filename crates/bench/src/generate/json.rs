@@ -1,0 +1,54 @@
+//! Writes JSON text the way `JSON.stringify` does, straight into a `String`.
+//!
+//! Going through `serde_json::Value` would sort or copy what is already in order.
+
+use std::fmt::Write as _;
+
+/// Appends `text` as a JSON string, quotes included.
+pub(crate) fn push_string(out: &mut String, text: &str) {
+    out.push('"');
+    push_escaped(out, text);
+    out.push('"');
+}
+
+/// Appends `text` escaped for the inside of a JSON string.
+pub(crate) fn push_escaped(out: &mut String, text: &str) {
+    out.reserve(text.len() + text.len() / 16);
+    let mut clean_from = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.push_str(&text[clean_from..at]);
+        clean_from = at + 1;
+        match byte {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            b'\n' => out.push_str("\\n"),
+            b'\t' => out.push_str("\\t"),
+            b'\r' => out.push_str("\\r"),
+            _ => push_display(out, format_args!("\\u{byte:04x}")),
+        }
+    }
+    out.push_str(&text[clean_from..]);
+}
+
+/// Appends what `format_args!` describes.
+pub(crate) fn push_display(out: &mut String, what: std::fmt::Arguments<'_>) {
+    // Writing into a String cannot fail.
+    let _ = out.write_fmt(what);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_read_back_as_they_were() {
+        for text in ["", "plain", "\"\\\n\t\r\u{1b}[0m", "größe → 12"] {
+            let mut json = String::new();
+            push_string(&mut json, text);
+            assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
+        }
+    }
+}

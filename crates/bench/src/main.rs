@@ -1,0 +1,237 @@
+//! Measures quipu on generated homes and on real ones, beside bare passes over
+//! the same files.
+//!
+//! Drives the real binary as a user would and links none of its crates: what is
+//! measured is what people run. Targets are those of the design; a miss is
+//! printed, and fails only with `--check`.
+
+mod corpus;
+mod generate;
+mod growth;
+mod import;
+mod lines;
+mod measure;
+mod nochange;
+mod report;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::{Args, Parser, Subcommand};
+
+use measure::Workplace;
+use report::{Report, say};
+
+/// Measure quipu: import, no-change sync, growth, size.
+#[derive(Parser)]
+#[command(name = "quipu-bench", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Task,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+struct Common {
+    /// The quipu to measure [default: the one beside this program]
+    #[arg(long, global = true, value_name = "PATH")]
+    quipu: Option<PathBuf>,
+    /// Where the private home and the ledger are put; name a real disk if the default is in memory [default: the system's temporary folder]
+    #[arg(long, global = true, value_name = "DIR")]
+    work: Option<PathBuf>,
+    /// Seed of everything that is generated
+    #[arg(long, global = true, default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object instead of a table
+    #[arg(long, global = true)]
+    json: bool,
+    /// Exit with 1 if a target is missed
+    #[arg(long, global = true)]
+    check: bool,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Write a home of generated sessions, half Claude Code and half OpenClaw
+    Generate {
+        /// A new or empty folder
+        #[arg(long, value_name = "DIR")]
+        to: PathBuf,
+        /// Bytes of all files together
+        #[arg(long, value_parser = parse_size, default_value = "100MB")]
+        size: u64,
+        /// Number of transcripts [default: what the size usually has]
+        #[arg(long)]
+        files: Option<usize>,
+        /// Read everything back and say what the bytes are spent on
+        #[arg(long)]
+        shares: bool,
+    },
+    /// Import a home from nothing; then sync with nothing new; then with one new line
+    Import {
+        /// Bytes of the generated home
+        #[arg(long, value_parser = parse_size, default_value = "100MB")]
+        size: u64,
+        /// Import the sessions of this home instead of generated ones; they are copied first
+        #[arg(long, value_name = "DIR", conflicts_with = "size")]
+        home: Option<PathBuf>,
+        /// Each side is run so often, in turns, and the best counts
+        #[arg(long, default_value_t = 3)]
+        runs: usize,
+        /// Whether agentsview runs beside quipu
+        #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_value = "auto", default_missing_value = "always")]
+        agentsview: import::Beside,
+    },
+    /// Sync many small files when nothing is new
+    Nochange {
+        /// Number of files, in 200 project folders
+        #[arg(long, default_value_t = 5000)]
+        files: usize,
+    },
+    /// Rewrite a 5 MB transcript again and again, one line each time
+    Growth {
+        /// Number of rewrites
+        #[arg(long, default_value_t = 1000)]
+        rewrites: usize,
+    },
+    /// Collect one session line by line
+    Lines {
+        /// Number of lines
+        #[arg(long, default_value_t = 2000)]
+        lines: usize,
+        /// Sync after every so many lines
+        #[arg(long, default_value_t = 1)]
+        every: usize,
+    },
+    /// List and stat every file below a folder: the other side of the no-change sync
+    #[command(hide = true)]
+    Walk { folder: PathBuf },
+    /// Parse every line of a home: the other side of the import
+    #[command(hide = true)]
+    Parse { home: PathBuf },
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            report::note(&format!("error: {error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs the task; returns false if a target was missed and that shall count.
+fn run(cli: &Cli) -> Result<bool> {
+    let Common { seed, json, .. } = cli.common;
+    let place = || Workplace::new(cli.common.quipu.as_deref(), cli.common.work.as_deref());
+    let report: Report = match &cli.command {
+        Task::Walk { folder } => {
+            say(&format!("{}\n", corpus::walk(folder)?.len()))?;
+            return Ok(true);
+        }
+        Task::Parse { home } => {
+            say(&format!("{}\n", corpus::parse_every_line(home)?.to_json()))?;
+            return Ok(true);
+        }
+        Task::Generate { to, size, files, shares } => {
+            let plan = generate::Plan { size: *size, seed, n_files: *files };
+            generate_report(&plan, to, *shares)?
+        }
+        Task::Import { size, home, runs, agentsview } => {
+            let plan = import::Plan {
+                source: match home {
+                    Some(home) => import::Source::Home(home),
+                    None => import::Source::Generated(*size),
+                },
+                runs: *runs,
+                seed,
+                agentsview: *agentsview,
+            };
+            import::run(&plan, &place()?)?
+        }
+        Task::Nochange { files } => nochange::run(*files, seed, &place()?)?,
+        Task::Growth { rewrites } => growth::run(*rewrites, seed, &place()?)?,
+        Task::Lines { lines, every } => lines::run(*lines, *every, seed, &place()?)?,
+    };
+    report.print(json)?;
+    Ok(report.passes() || !cli.common.check)
+}
+
+fn generate_report(
+    plan: &generate::Plan,
+    to: &std::path::Path,
+    with_shares: bool,
+) -> Result<Report> {
+    let started = Instant::now();
+    let bytes = generate::write_home(plan, to)?;
+    let seconds = started.elapsed().as_secs_f64();
+    let mut report = Report::new("generate");
+    report.fact("files", corpus::walk(to)?.len());
+    report.fact_bytes("bytes", bytes);
+    if with_shares {
+        let shares = generate::shares::of_home(to)?;
+        report.row(
+            "tool results / all",
+            shares.tool_results,
+            report::Unit::Times,
+            report::Target::None,
+        );
+        report.row("text for search / all", shares.text, report::Unit::Times, report::Target::None);
+        report.row("Claude Code / all", shares.claude, report::Unit::Times, report::Target::None);
+    }
+    report.row(
+        "generated",
+        bytes as f64 / seconds / 1e6,
+        report::Unit::MegabytesPerSecond,
+        report::Target::None,
+    );
+    Ok(report)
+}
+
+/// Reads `100MB`, `1.5GB`, `64KiB` or a plain number of bytes.
+fn parse_size(text: &str) -> Result<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: f64 =
+        digits.trim().parse().with_context(|| format!("`{text}` is no size: try 100MB"))?;
+    let factor = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kb" => 1e3,
+        "m" | "mb" => 1e6,
+        "g" | "gb" => 1e9,
+        "kib" => 1024.0,
+        "mib" => 1024.0 * 1024.0,
+        "gib" => 1024.0 * 1024.0 * 1024.0,
+        unit => anyhow::bail!("`{unit}` is no unit of size: KB, MB, GB, KiB, MiB or GiB"),
+    };
+    let bytes = number * factor;
+    ensure!((1e5..=1e12).contains(&bytes), "a home has between 100KB and 1000GB");
+    Ok(bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_sound() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_are_read_with_their_unit() {
+        let read = |text: &str| parse_size(text).ok();
+        assert_eq!(read("100MB"), Some(100_000_000));
+        assert_eq!(read("1.5gb"), Some(1_500_000_000));
+        assert_eq!(read("512KiB"), Some(524_288));
+        assert_eq!(read("250000"), Some(250_000));
+        for wrong in ["", "MB", "10parsecs", "5", "-3MB", "9999GB"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The table of targets and measured values, for people and as JSON.
+//!
+//! The only place that writes to the terminal.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+/// What a measurement found.
+pub(crate) struct Report {
+    command: &'static str,
+    facts: Vec<(&'static str, Value, String)>,
+    rows: Vec<Row>,
+}
+
+/// One measured value, with the target if it has one.
+struct Row {
+    name: &'static str,
+    value: f64,
+    unit: Unit,
+    target: Target,
+}
+
+/// What the number must reach.
+#[derive(Clone, Copy)]
+pub(crate) enum Target {
+    /// Printed for the reader; nothing to reach.
+    None,
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+/// How a number is written.
+#[derive(Clone, Copy)]
+pub(crate) enum Unit {
+    /// A ratio.
+    Times,
+    Milliseconds,
+    /// Bytes, shown in MB of 10^6.
+    Megabytes,
+    MegabytesPerSecond,
+    Bytes,
+}
+
+impl Report {
+    /// Starts the report of a subcommand.
+    pub(crate) fn new(command: &'static str) -> Self {
+        Self { command, facts: Vec::new(), rows: Vec::new() }
+    }
+
+    /// Adds something worth knowing that is not measured against anything.
+    pub(crate) fn fact(&mut self, name: &'static str, value: impl Into<Value>) {
+        let value = value.into();
+        let text = match &value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) if number.is_f64() => {
+                format!("{:.1}", number.as_f64().unwrap_or_default())
+            }
+            other => other.to_string(),
+        };
+        self.facts.push((name, value, text));
+    }
+
+    /// Adds an amount of bytes worth knowing.
+    pub(crate) fn fact_bytes(&mut self, name: &'static str, bytes: u64) {
+        self.facts.push((name, bytes.into(), Unit::Megabytes.write(bytes as f64)));
+    }
+
+    /// Adds a measured value.
+    pub(crate) fn row(&mut self, name: &'static str, value: f64, unit: Unit, target: Target) {
+        self.rows.push(Row { name, value, unit, target });
+    }
+
+    /// Whether every target was reached.
+    pub(crate) fn passes(&self) -> bool {
+        self.rows.iter().all(|row| row.passes() != Some(false))
+    }
+
+    /// Prints the report as a table, or as one JSON object.
+    pub(crate) fn print(&self, as_json: bool) -> Result<()> {
+        let text = if as_json { format!("{}\n", self.json()) } else { self.table() };
+        say(&text)
+    }
+
+    fn json(&self) -> Value {
+        let facts: serde_json::Map<String, Value> =
+            self.facts.iter().map(|(name, value, _)| ((*name).to_owned(), value.clone())).collect();
+        let rows: Vec<Value> = self.rows.iter().map(Row::json).collect();
+        json!({ "command": self.command, "passes": self.passes(), "facts": facts, "rows": rows })
+    }
+
+    fn table(&self) -> String {
+        let mut text = format!("quipu-bench {}\n\n", self.command);
+        let width = |names: &mut dyn Iterator<Item = &str>| {
+            names.map(|name| name.chars().count()).max().unwrap_or(0)
+        };
+        let name_width = width(&mut self.facts.iter().map(|(name, ..)| *name))
+            .max(width(&mut self.rows.iter().map(|row| row.name)));
+        for (name, _, value) in &self.facts {
+            text.push_str(&format!("{name:<name_width$}  {value}\n"));
+        }
+        text.push_str(&format!("\n{:<name_width$}  {:>12}  {:>12}\n", "", "target", "measured"));
+        for row in &self.rows {
+            let mark = match row.passes() {
+                Some(true) => "  pass",
+                Some(false) => "  MISS",
+                None => "",
+            };
+            text.push_str(&format!(
+                "{:<name_width$}  {:>12}  {:>12}{mark}\n",
+                row.name,
+                row.target_text(),
+                row.unit.write(row.value)
+            ));
+        }
+        text
+    }
+}
+
+impl Row {
+    fn passes(&self) -> Option<bool> {
+        match self.target {
+            Target::None => None,
+            Target::AtMost(limit) => Some(self.value <= limit),
+            Target::AtLeast(limit) => Some(self.value >= limit),
+        }
+    }
+
+    fn target_text(&self) -> String {
+        match self.target {
+            Target::None => "-".to_owned(),
+            Target::AtMost(limit) => format!("≤ {}", self.unit.write(limit)),
+            Target::AtLeast(limit) => format!("≥ {}", self.unit.write(limit)),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let (at_most, at_least) = match self.target {
+            Target::None => (None, None),
+            Target::AtMost(limit) => (Some(limit), None),
+            Target::AtLeast(limit) => (None, Some(limit)),
+        };
+        json!({
+            "name": self.name,
+            "measured": self.value,
+            "unit": self.unit.name(),
+            "at_most": at_most,
+            "at_least": at_least,
+            "pass": self.passes(),
+        })
+    }
+}
+
+impl Unit {
+    fn write(self, value: f64) -> String {
+        match self {
+            Self::Times => format!("{value:.2} ×"),
+            Self::Milliseconds => format!("{value:.1} ms"),
+            Self::Megabytes => format!("{:.2} MB", value / 1e6),
+            Self::MegabytesPerSecond => format!("{value:.1} MB/s"),
+            Self::Bytes => format!("{value:.0} bytes"),
+        }
+    }
+
+    /// The unit of the number in JSON, which is never scaled.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Times => "ratio",
+            Self::Milliseconds => "ms",
+            Self::Megabytes | Self::Bytes => "bytes",
+            Self::MegabytesPerSecond => "MB/s",
+        }
+    }
+}
+
+/// Writes a result to standard output; a reader that went away is not an error.
+pub(crate) fn say(text: &str) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Tells a waiting person, on standard error, what is going on.
+pub(crate) fn note(text: &str) {
+    // Nobody may be listening, and the measurement goes on all the same.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missed_target_is_marked_and_counted() {
+        let mut report = Report::new("import");
+        report.fact_bytes("source", 100_000_000);
+        report.row("speed", 12.5, Unit::MegabytesPerSecond, Target::None);
+        report.row("ledger / source", 0.4, Unit::Times, Target::AtMost(0.45));
+        assert!(report.passes());
+        report.row("over agentsview", 7.0, Unit::Times, Target::AtLeast(8.0));
+        assert!(!report.passes());
+        let table = report.table();
+        assert!(table.contains("source           100.00 MB"), "{table}");
+        assert!(table.contains("≤ 0.45 ×        0.40 ×  pass"), "{table}");
+        assert!(table.contains("≥ 8.00 ×        7.00 ×  MISS"), "{table}");
+        assert_eq!(report.json()["rows"][2]["pass"], false);
+    }
+}

@@ -1,0 +1,2 @@
+//! The terminal door.
+fn main() {}

@@ -1,0 +1,463 @@
+//! Where the bytes of records are: in compressed chunks of consecutive records, or, until there
+//! are enough of them, in `pending`.
+//!
+//! A chunk is about 256 KiB before compression: large enough to compress well, small enough to
+//! open for one record. A record longer than a mebibyte spans chunks. Small chunks are absorbed by
+//! the next one, so a session that was collected line by line ends up as compact as a bulk import.
+
+use rusqlite::{Connection, OptionalExtension, Transaction};
+
+use crate::ids::Seq;
+use crate::{Error, Result};
+
+/// A chunk is closed when it holds this much.
+pub(crate) const CHUNK: usize = 256 << 10;
+
+/// A single record is cut into chunks of at most this much.
+const LONGEST: usize = 1 << 20;
+
+/// A run of pending records is added to the chunk before it while that stays below this.
+const ABSORB: usize = 512 << 10;
+
+const LEVEL: i32 = 3;
+
+/// A compressed run of consecutive records of one batch. Records are numbered from the batch's
+/// first one, because their seq is not known before they are written.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    first: usize,
+    first_offset: u64,
+    last: usize,
+    raw_length: usize,
+    data: Vec<u8>,
+}
+
+/// Packs the records of one batch.
+pub(crate) struct Packer {
+    /// Made when it is first needed: one appended line needs none.
+    compressor: Option<zstd::bulk::Compressor<'static>>,
+    raw: Vec<u8>,
+    first: usize,
+    first_offset: u64,
+    next: usize,
+    done: Vec<Packed>,
+}
+
+/// The records of one batch, packed.
+#[derive(Debug, Default)]
+pub(crate) struct PackedBatch {
+    chunks: Vec<Packed>,
+    /// The first record that is in no chunk, and the bytes of it and all after it.
+    rest: Option<(usize, Vec<u8>)>,
+}
+
+impl Packer {
+    pub(crate) fn new() -> Packer {
+        Packer {
+            compressor: None,
+            raw: Vec::new(),
+            first: 0,
+            first_offset: 0,
+            next: 0,
+            done: Vec::new(),
+        }
+    }
+
+    /// Adds the next record of the batch.
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
+        let mut offset = 0;
+        while self.raw.len() + bytes.len() > LONGEST {
+            let (now, later) = bytes.split_at(bytes.len().min(LONGEST - self.raw.len()));
+            self.raw.extend_from_slice(now);
+            offset += now.len() as u64;
+            bytes = later;
+            if self.raw.len() >= LONGEST {
+                self.close(self.next)?;
+                // If the record is used up, the next chunk starts with the next record.
+                if bytes.is_empty() {
+                    self.next += 1;
+                    self.first = self.next;
+                    self.first_offset = 0;
+                    return Ok(());
+                }
+                self.first = self.next;
+                self.first_offset = offset;
+            }
+        }
+        self.raw.extend_from_slice(bytes);
+        self.next += 1;
+        if self.raw.len() >= CHUNK {
+            self.close(self.next - 1)?;
+            self.first = self.next;
+            self.first_offset = 0;
+        }
+        Ok(())
+    }
+
+    /// Ends the batch. A rest too small for a chunk stays raw if `keep_rest_raw`.
+    pub(crate) fn finish(&mut self, keep_rest_raw: bool) -> Result<PackedBatch> {
+        let mut rest = None;
+        if !self.raw.is_empty() || self.first < self.next {
+            if keep_rest_raw && self.first_offset == 0 {
+                rest = Some((self.first, std::mem::take(&mut self.raw)));
+            } else {
+                self.close(self.next.saturating_sub(1))?;
+            }
+        }
+        self.raw.clear();
+        self.first = 0;
+        self.first_offset = 0;
+        self.next = 0;
+        Ok(PackedBatch { chunks: std::mem::take(&mut self.done), rest })
+    }
+
+    fn close(&mut self, last: usize) -> Result<()> {
+        let compressor = match &mut self.compressor {
+            Some(compressor) => compressor,
+            none => none.insert(new_compressor()?),
+        };
+        let data = compressor.compress(&self.raw).map_err(Error::io("compress", "a chunk"))?;
+        self.done.push(Packed {
+            first: self.first,
+            first_offset: self.first_offset,
+            last,
+            raw_length: self.raw.len(),
+            data,
+        });
+        self.raw.clear();
+        Ok(())
+    }
+}
+
+/// Stores the packed records of a batch whose first record is `base` and whose records have
+/// these lengths.
+pub(crate) fn store(
+    tx: &Transaction<'_>,
+    batch: &PackedBatch,
+    base: Seq,
+    lengths: &[u64],
+) -> Result<()> {
+    let at = |index: usize| Seq(base.0 + index as i64);
+    if !batch.chunks.is_empty() {
+        // What waited so far comes before what comes now.
+        seal(tx)?;
+        for chunk in &batch.chunks {
+            insert(
+                tx,
+                at(chunk.first),
+                chunk.first_offset,
+                at(chunk.last),
+                chunk.raw_length,
+                &chunk.data,
+            )?;
+        }
+    }
+    if let Some((first, bytes)) = &batch.rest {
+        let mut rest = bytes.as_slice();
+        for (index, length) in lengths.iter().enumerate().skip(*first) {
+            let length = usize::try_from(*length).unwrap_or(usize::MAX).min(rest.len());
+            let (now, later) = rest.split_at(length);
+            put_pending(tx, at(index), now)?;
+            rest = later;
+        }
+    }
+    Ok(())
+}
+
+/// Stores the bytes of one record outside a batch.
+pub(crate) fn put_pending(tx: &Connection, seq: Seq, bytes: &[u8]) -> Result<()> {
+    tx.prepare_cached("INSERT INTO pending (seq, added_at, bytes) VALUES (?1, ?2, ?3)")?
+        .execute((seq, crate::clock::now_ms(), bytes))?;
+    Ok(())
+}
+
+/// Stores one long record from its pieces, each at most a few mebibytes.
+pub(crate) fn store_streamed(
+    tx: &Transaction<'_>,
+    seq: Seq,
+    pieces: &mut dyn FnMut() -> Result<Option<Vec<u8>>>,
+) -> Result<u64> {
+    let mut compressor = new_compressor()?;
+    let mut offset = 0_u64;
+    while let Some(piece) = pieces()? {
+        for part in piece.chunks(LONGEST) {
+            let data = compressor.compress(part).map_err(Error::io("compress", "a chunk"))?;
+            insert(tx, seq, offset, seq, part.len(), &data)?;
+            offset += part.len() as u64;
+        }
+    }
+    Ok(offset)
+}
+
+fn new_compressor() -> Result<zstd::bulk::Compressor<'static>> {
+    zstd::bulk::Compressor::new(LEVEL).map_err(Error::io("start", "the compressor"))
+}
+
+fn insert(
+    tx: &Connection,
+    first: Seq,
+    first_offset: u64,
+    last: Seq,
+    raw_length: usize,
+    data: &[u8],
+) -> Result<()> {
+    tx.prepare_cached(
+        "INSERT INTO chunks (first_seq, first_offset, last_seq, raw_length, data)
+         VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute((first, first_offset as i64, last, raw_length as i64, data))?;
+    Ok(())
+}
+
+/// A run of records that nothing was added to for this long is sealed as it is.
+const LEFT_ALONE_MS: i64 = 10 * 60 * 1000;
+
+/// Whether what is pending should be sealed: there is a chunk's worth, or it was left alone.
+pub(crate) fn wants_sealing(conn: &Connection) -> Result<bool> {
+    let (bytes, newest): (i64, Option<i64>) = conn
+        .prepare_cached("SELECT coalesce(sum(length(bytes)), 0), max(added_at) FROM pending")?
+        .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let is_left_alone =
+        newest.is_some_and(|newest| crate::clock::now_ms().saturating_sub(newest) > LEFT_ALONE_MS);
+    Ok(bytes >= CHUNK as i64 || is_left_alone)
+}
+
+/// Moves everything pending into chunks. Each run of consecutive records becomes one or more
+/// chunks; a small chunk just before it is opened and joined.
+pub(crate) fn seal(tx: &Transaction<'_>) -> Result<()> {
+    let mut packer = Packer::new();
+    let mut after = -1_i64;
+    loop {
+        // One run of consecutive records, at most a few chunks at a time.
+        let mut run: Vec<(i64, Vec<u8>)> = Vec::new();
+        let mut bytes = 0;
+        {
+            let mut statement =
+                tx.prepare_cached("SELECT seq, bytes FROM pending WHERE seq > ?1 ORDER BY seq")?;
+            let mut rows = statement.query([after])?;
+            while let Some(row) = rows.next()? {
+                let seq: i64 = row.get(0)?;
+                if run.last().is_some_and(|(last, _)| last + 1 != seq) || bytes >= 4 * LONGEST {
+                    break;
+                }
+                let record: Vec<u8> = row.get(1)?;
+                bytes += record.len();
+                run.push((seq, record));
+            }
+        }
+        let (Some(&(first, _)), Some(&(last, _))) = (run.first(), run.last()) else { break };
+        after = last;
+        let mut start = first;
+        let before = tx
+            .prepare_cached(
+                "SELECT id, first_seq, raw_length FROM chunks
+                  WHERE first_seq <= ?1 AND last_seq = ?1 AND first_offset = 0
+                  ORDER BY first_seq DESC LIMIT 1",
+            )?
+            .query_row([first - 1], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+            })
+            .optional()?;
+        if let Some((id, first_seq, raw_length)) = before
+            && (raw_length as usize) < CHUNK.max(ABSORB.saturating_sub(bytes))
+            && holds_whole_records(tx, first_seq, first - 1, raw_length)?
+        {
+            let mut reader = RecordReader::new(tx);
+            for seq in first_seq..first {
+                packer.push(&reader.read(Seq(seq))?)?;
+            }
+            tx.execute("DELETE FROM chunks WHERE id = ?1", [id])?;
+            start = first_seq;
+        }
+        for (_, record) in &run {
+            packer.push(record)?;
+        }
+        let packed = packer.finish(false)?;
+        for chunk in &packed.chunks {
+            insert(
+                tx,
+                Seq(start + chunk.first as i64),
+                chunk.first_offset,
+                Seq(start + chunk.last as i64),
+                chunk.raw_length,
+                &chunk.data,
+            )?;
+        }
+        tx.execute("DELETE FROM pending WHERE seq BETWEEN ?1 AND ?2", (first, last))?;
+    }
+    Ok(())
+}
+
+/// True if the chunk holds its records from the first byte of the first to the last byte of the last.
+fn holds_whole_records(tx: &Connection, first: i64, last: i64, raw_length: i64) -> Result<bool> {
+    let total: i64 = tx
+        .prepare_cached("SELECT coalesce(sum(length), 0) FROM records WHERE seq BETWEEN ?1 AND ?2")?
+        .query_row((first, last), |row| row.get(0))?;
+    Ok(total == raw_length)
+}
+
+/// Reads records back. Keeps the last chunk open, so reading in order opens each chunk once.
+pub(crate) struct RecordReader<'c> {
+    conn: &'c Connection,
+    open: Option<OpenChunk>,
+}
+
+struct OpenChunk {
+    first: i64,
+    last: i64,
+    first_offset: u64,
+    raw: Vec<u8>,
+    /// Offset in `raw` of each record from `first` on, and the end of the last one.
+    starts: Vec<usize>,
+}
+
+impl<'c> RecordReader<'c> {
+    pub(crate) fn new(conn: &'c Connection) -> RecordReader<'c> {
+        RecordReader { conn, open: None }
+    }
+
+    /// The whole record.
+    pub(crate) fn read(&mut self, seq: Seq) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.stream(seq, &mut |part| {
+            bytes.extend_from_slice(part);
+            Ok(true)
+        })?;
+        Ok(bytes)
+    }
+
+    /// The first `longest` bytes of a record.
+    pub(crate) fn head(&mut self, seq: Seq, longest: usize) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.stream(seq, &mut |part| {
+            bytes.extend_from_slice(part);
+            Ok(bytes.len() < longest)
+        })?;
+        bytes.truncate(longest);
+        Ok(bytes)
+    }
+
+    /// Hands the record's bytes to `each`, piece by piece, until it says `false`.
+    pub(crate) fn stream(
+        &mut self,
+        seq: Seq,
+        each: &mut dyn FnMut(&[u8]) -> Result<bool>,
+    ) -> Result<()> {
+        if let Some(open) = &self.open
+            && (open.first..open.last).contains(&seq.0)
+            && (seq.0 > open.first || open.first_offset == 0)
+        {
+            each(open.record(seq))?;
+            return Ok(());
+        }
+        let pending = self
+            .conn
+            .prepare_cached("SELECT bytes FROM pending WHERE seq = ?1")?
+            .query_row([seq], |row| row.get::<_, Vec<u8>>(0))
+            .optional()?;
+        if let Some(bytes) = pending {
+            each(&bytes)?;
+            return Ok(());
+        }
+        let length = length_of(self.conn, seq)?;
+        let mut offset = 0_u64;
+        while offset < length || (length == 0 && offset == 0) {
+            self.open_at(seq, offset)?;
+            let Some(open) = &self.open else {
+                return Err(Error::damaged(format!("record {} has no bytes", seq.0)));
+            };
+            let part = open.record(seq);
+            if part.is_empty() && length > 0 {
+                return Err(Error::damaged(format!("record {} is cut off", seq.0)));
+            }
+            if length == 0 || !each(part)? {
+                return Ok(());
+            }
+            offset += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Opens the chunk that holds byte `offset` of record `seq`.
+    fn open_at(&mut self, seq: Seq, offset: u64) -> Result<()> {
+        if let Some(open) = &self.open
+            && (open.first..=open.last).contains(&seq.0)
+            && offset == if seq.0 == open.first { open.first_offset } else { 0 }
+        {
+            return Ok(());
+        }
+        self.open = None;
+        let found = self
+            .conn
+            .prepare_cached(
+                "SELECT first_seq, first_offset, last_seq, raw_length, data FROM chunks
+                  WHERE (first_seq, first_offset) <= (?1, ?2)
+                  ORDER BY first_seq DESC, first_offset DESC LIMIT 1",
+            )?
+            .query_row((seq, offset as i64), |row| {
+                let raw_length = row.get::<_, i64>(3)? as usize;
+                let data = row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?;
+                let raw = zstd::bulk::decompress(data, raw_length);
+                Ok((
+                    row.get::<_, i64>(0)?,
+                    row.get::<_, i64>(1)? as u64,
+                    row.get::<_, i64>(2)?,
+                    raw_length,
+                    raw,
+                ))
+            })
+            .optional()?;
+        let Some((first, first_offset, last, raw_length, raw)) = found else {
+            return Err(Error::damaged(format!("no chunk holds record {}", seq.0)));
+        };
+        let raw = raw.ok().filter(|raw| raw.len() == raw_length).ok_or_else(|| {
+            Error::damaged(format!("the chunk from record {first} on cannot be opened"))
+        })?;
+        if last < seq.0 {
+            return Err(Error::damaged(format!("no chunk holds record {}", seq.0)));
+        }
+        let mut starts = Vec::with_capacity((last - first + 2) as usize);
+        let mut at = 0_usize;
+        {
+            let mut statement = self.conn.prepare_cached(
+                "SELECT length FROM records WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq",
+            )?;
+            let mut rows = statement.query((first, last))?;
+            let mut skip = first_offset;
+            while let Some(row) = rows.next()? {
+                starts.push(at.min(raw_length));
+                let length = row.get::<_, i64>(0)? as u64;
+                at = at.saturating_add(
+                    usize::try_from(length - skip.min(length)).unwrap_or(usize::MAX),
+                );
+                skip = 0;
+            }
+        }
+        if starts.len() as i64 != last - first + 1 {
+            return Err(Error::damaged(format!("records {first} to {last} are not all there")));
+        }
+        starts.push(at.min(raw_length));
+        self.open = Some(OpenChunk { first, last, first_offset, raw, starts });
+        Ok(())
+    }
+}
+
+impl OpenChunk {
+    /// What this chunk holds of a record.
+    fn record(&self, seq: Seq) -> &[u8] {
+        let index = usize::try_from(seq.0 - self.first).unwrap_or(usize::MAX);
+        match (self.starts.get(index), self.starts.get(index.saturating_add(1))) {
+            (Some(&start), Some(&end)) => self.raw.get(start..end).unwrap_or_default(),
+            _ => &[],
+        }
+    }
+}
+
+fn length_of(conn: &Connection, seq: Seq) -> Result<u64> {
+    let length = conn
+        .prepare_cached("SELECT length FROM records WHERE seq = ?1")?
+        .query_row([seq], |row| row.get::<_, i64>(0))
+        .optional()?
+        .ok_or_else(|| Error::damaged(format!("there is no record {}", seq.0)))?;
+    Ok(length as u64)
+}

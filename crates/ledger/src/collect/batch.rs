@@ -1,0 +1,193 @@
+//! What the readers hand to the writer: some pieces of files, decoded and compressed, so that the
+//! writer has nothing left to do but to write.
+
+use crate::Result;
+use crate::chunks::{PackedBatch, Packer};
+use crate::ids::GenerationId;
+use crate::project::draft::Draft;
+
+use super::discover::Stat;
+use super::known::{HEAD, MARKER, Print, print};
+
+/// A batch is handed over when it holds this much.
+pub(crate) const BATCH: usize = 4 << 20;
+
+/// Some pieces of files, to be written in one transaction.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) packed: PackedBatch,
+    /// The length of each record, over all pieces.
+    pub(crate) lengths: Vec<u64>,
+    pub(crate) drafts: Vec<Draft>,
+}
+
+/// A piece of one file.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) job: usize,
+    pub(crate) step: Step,
+    /// The file ends here.
+    pub(crate) is_last: bool,
+    /// The tail in the ledger is closed by these bytes and too long to be held in memory.
+    pub(crate) closes_long_tail: Option<LongTail>,
+    /// The tail in the ledger is part of the first record here (or is dropped: see `step`).
+    pub(crate) takes_tail: bool,
+    pub(crate) spans: Vec<SpanPlan>,
+    /// Bytes to add to the tail.
+    pub(crate) tail: Vec<u8>,
+    pub(crate) stat: Stat,
+    pub(crate) prints: Prints,
+    /// The file was last changed so long ago that its tail will not go on at once.
+    pub(crate) is_still: bool,
+}
+
+/// How a piece relates to what the ledger has of its file.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// It goes on where the ledger (or the piece before) ends.
+    Continue,
+    /// It begins a new generation, or a new source.
+    Begin {
+        began: Began,
+        /// The old generation ended without a newline: its last bytes are a record now.
+        closing: Option<Draft>,
+        /// The generation that its copied spans refer to, when that is another source's.
+        copy_of: Option<GenerationId>,
+    },
+    /// Nothing is collected from it, for this reason.
+    Refuse(&'static str),
+}
+
+/// The end of a record that is too long for memory.
+#[derive(Debug)]
+pub(crate) struct LongTail {
+    pub(crate) rest: Vec<u8>,
+    pub(crate) draft: Draft,
+}
+
+/// Why a generation began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Began {
+    First,
+    Copy,
+    Truncated,
+    Replaced,
+    Rewritten,
+    Returned,
+    Version,
+}
+
+impl Began {
+    /// The stable name that is stored and printed.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Began::First => "first",
+            Began::Copy => "copy",
+            Began::Truncated => "truncated",
+            Began::Replaced => "replaced",
+            Began::Rewritten => "rewritten",
+            Began::Returned => "returned",
+            Began::Version => "version",
+        }
+    }
+}
+
+/// A run of bytes of a piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SpanPlan {
+    /// So many records of the batch.
+    Own { records: usize, length: u64 },
+    /// The same bytes as in another generation.
+    Same { generation: GenerationId, start: u64, length: u64 },
+}
+
+/// What tells a grown file from a rewritten one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Prints {
+    pub(crate) head: Print,
+    pub(crate) head_length: usize,
+    pub(crate) marker: Print,
+}
+
+/// The first and last bytes of what was read of a file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ends {
+    head: Vec<u8>,
+    last: Vec<u8>,
+}
+
+impl Ends {
+    /// What was verified of a known file.
+    pub(crate) fn of(head: Vec<u8>, last: Vec<u8>) -> Ends {
+        Ends { head, last }
+    }
+
+    /// More bytes were read.
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        if self.head.len() < HEAD {
+            let missing = HEAD - self.head.len();
+            self.head.extend_from_slice(bytes.get(..missing).unwrap_or(bytes));
+        }
+        match bytes.len().checked_sub(MARKER) {
+            Some(start) => {
+                self.last.clear();
+                self.last.extend_from_slice(bytes.get(start..).unwrap_or_default());
+            }
+            None => {
+                self.last.extend_from_slice(bytes);
+                let extra = self.last.len().saturating_sub(MARKER);
+                self.last.drain(..extra);
+            }
+        }
+    }
+
+    pub(crate) fn prints(&self) -> Prints {
+        Prints { head: print(&self.head), head_length: self.head.len(), marker: print(&self.last) }
+    }
+}
+
+/// Collects pieces until a batch is full.
+pub(crate) struct Builder<'s> {
+    packer: Packer,
+    batch: Batch,
+    raw: usize,
+    send: &'s mut dyn FnMut(Batch) -> Result<()>,
+}
+
+impl<'s> Builder<'s> {
+    pub(crate) fn new(send: &'s mut dyn FnMut(Batch) -> Result<()>) -> Builder<'s> {
+        Builder { packer: Packer::new(), batch: Batch::default(), raw: 0, send }
+    }
+
+    /// Adds a record to the piece that will be pushed next.
+    pub(crate) fn record(&mut self, bytes: &[u8], draft: Draft) -> Result<()> {
+        self.packer.push(bytes)?;
+        self.batch.lengths.push(bytes.len() as u64);
+        self.batch.drafts.push(draft);
+        self.raw += bytes.len();
+        Ok(())
+    }
+
+    /// Adds a piece. Its own spans stand for the records added since the last one.
+    pub(crate) fn piece(&mut self, piece: Piece) -> Result<()> {
+        self.raw += piece.tail.len();
+        self.batch.pieces.push(piece);
+        if self.raw >= BATCH { self.hand_over(false) } else { Ok(()) }
+    }
+
+    /// True if the records of the current piece should be handed over soon.
+    pub(crate) fn is_full(&self) -> bool {
+        self.raw >= BATCH
+    }
+
+    /// Hands over what there is. The last batch of a sync may keep its small rest uncompressed, so
+    /// that it can grow into a chunk later.
+    pub(crate) fn hand_over(&mut self, is_last: bool) -> Result<()> {
+        let packed = self.packer.finish(is_last)?;
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.packed = packed;
+        self.raw = 0;
+        if batch.pieces.is_empty() { Ok(()) } else { (self.send)(batch) }
+    }
+}

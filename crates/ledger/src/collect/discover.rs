@@ -1,0 +1,365 @@
+//! Walks the roots and says which files there are, by asking the formats. Opens no file.
+//!
+//! The formats' claims are an allow-list. On top of it: a symlink is followed only if its target
+//! stays inside the root and is not denied there, one file is found once however many paths lead
+//! to it, and a hard link to a denied file is refused.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fs::{self, Metadata};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use quipu_transcript::format::{Claim, Format, Node, Part};
+use quipu_transcript::names;
+
+/// One place to look into, for one format.
+#[derive(Clone)]
+pub struct RootPath {
+    /// Whose files are expected there.
+    pub format: &'static dyn Format,
+    /// The folder.
+    pub path: PathBuf,
+}
+
+impl std::fmt::Debug for RootPath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.format.name(), self.path.display())
+    }
+}
+
+/// What identifies a file's content without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    pub(crate) size: u64,
+    pub(crate) mtime_ns: i64,
+    pub(crate) ctime_ns: i64,
+}
+
+impl Stat {
+    pub(crate) fn of(meta: &Metadata) -> Stat {
+        Stat {
+            device: meta.dev(),
+            inode: meta.ino(),
+            size: meta.size(),
+            mtime_ns: meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec()),
+            ctime_ns: meta.ctime().saturating_mul(1_000_000_000).saturating_add(meta.ctime_nsec()),
+        }
+    }
+
+    /// The file, whatever it holds.
+    pub(crate) fn file(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+}
+
+/// A file to collect.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    /// Index into the roots that were given.
+    pub(crate) root: usize,
+    /// Relative to the root.
+    pub(crate) path: Vec<u8>,
+    pub(crate) part: Part,
+    /// Collect it only if one of its first lines decodes.
+    pub(crate) is_probe: bool,
+    pub(crate) stat: Stat,
+    /// How many names the file has.
+    links: u64,
+}
+
+/// Something that was seen and not collected.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Skipped {
+    pub(crate) root: usize,
+    pub(crate) path: Vec<u8>,
+    pub(crate) reason: Reason,
+}
+
+/// Why something is not collected.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reason {
+    /// The format leaves it out, for this reason.
+    LeftOut(&'static str),
+    /// Its name says that it holds secrets.
+    Denied,
+    /// A symlink that leads out of its root, or nowhere.
+    LeavesRoot,
+    /// The same file as another one that is collected.
+    SameFile,
+    /// Not a regular file.
+    NotAFile,
+    /// It could not be looked at or opened.
+    Unreadable(String),
+    /// None of its lines is a record of this format.
+    NotATranscript,
+}
+
+impl Reason {
+    /// The reason in words.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Reason::LeftOut(why) => (*why).to_owned(),
+            Reason::Denied => "holds secrets; never opened".to_owned(),
+            Reason::LeavesRoot => "symbolic link that leaves its root; not followed".to_owned(),
+            Reason::SameFile => "the same file as another one".to_owned(),
+            Reason::NotAFile => "not a regular file".to_owned(),
+            Reason::Unreadable(why) => format!("unreadable: {why}"),
+            Reason::NotATranscript => "no line of it is a record".to_owned(),
+        }
+    }
+}
+
+/// What one walk over all roots found.
+#[derive(Debug, Default)]
+pub(crate) struct Discovery {
+    /// In order of root and path.
+    pub(crate) found: Vec<Found>,
+    pub(crate) skipped: Vec<Skipped>,
+    /// Whether each root given exists and is the first of its kind.
+    pub(crate) roots: Vec<RootState>,
+}
+
+/// What became of a root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RootState {
+    Walked,
+    Absent,
+    /// The same folder as an earlier root.
+    Twin,
+}
+
+/// Walks all roots.
+pub(crate) fn discover(roots: &[RootPath]) -> Discovery {
+    let mut discovery = Discovery::default();
+    let mut walked: HashSet<(&str, u64, u64)> = HashSet::new();
+    let mut files: HashMap<(u64, u64), usize> = HashMap::new();
+    let mut denied: Option<HashSet<(u64, u64)>> = None;
+    for (index, root) in roots.iter().enumerate() {
+        let state = match fs::metadata(&root.path) {
+            Ok(meta) if meta.is_dir() => {
+                if walked.insert((root.format.name(), meta.dev(), meta.ino())) {
+                    RootState::Walked
+                } else {
+                    RootState::Twin
+                }
+            }
+            _ => RootState::Absent,
+        };
+        discovery.roots.push(state);
+        if state != RootState::Walked {
+            continue;
+        }
+        let canonical = fs::canonicalize(&root.path).unwrap_or_else(|_| root.path.clone());
+        let mut walk = Walk {
+            index,
+            format: root.format,
+            root: &canonical,
+            discovery: &mut discovery,
+            folders: HashSet::new(),
+        };
+        let from = walk.discovery.found.len();
+        walk.folder(&canonical, Vec::new());
+        discovery.found[from..].sort_by(|a, b| a.path.cmp(&b.path));
+        // One file is collected once, under the first of its paths.
+        let mut kept = Vec::with_capacity(discovery.found.len() - from);
+        for found in discovery.found.split_off(from) {
+            if found.links > 1 {
+                let denied = denied.get_or_insert_with(|| denied_files(roots));
+                if denied.contains(&found.stat.file()) {
+                    discovery.skipped.push(Skipped {
+                        root: index,
+                        path: found.path,
+                        reason: Reason::Denied,
+                    });
+                    continue;
+                }
+            }
+            if files.insert(found.stat.file(), index).is_some() {
+                discovery.skipped.push(Skipped {
+                    root: index,
+                    path: found.path,
+                    reason: Reason::SameFile,
+                });
+                continue;
+            }
+            kept.push(found);
+        }
+        discovery.found.append(&mut kept);
+    }
+    discovery.skipped.sort();
+    discovery
+}
+
+struct Walk<'a> {
+    index: usize,
+    format: &'static dyn Format,
+    root: &'a Path,
+    discovery: &'a mut Discovery,
+    /// Folders reached through symlinks, so that a loop of links ends.
+    folders: HashSet<(u64, u64)>,
+}
+
+impl Walk<'_> {
+    fn folder(&mut self, folder: &Path, relative: Vec<u8>) {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) => return self.skip(relative, Reason::Unreadable(error.to_string())),
+        };
+        for entry in entries {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    self.skip(relative.clone(), Reason::Unreadable(error.to_string()));
+                    continue;
+                }
+            };
+            let name = entry.file_name();
+            let mut path = relative.clone();
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(name.as_bytes());
+            let Ok(kind) = entry.file_type() else {
+                self.skip(path, Reason::Unreadable("no file type".to_owned()));
+                continue;
+            };
+            if kind.is_symlink() {
+                self.link(&entry.path(), path);
+            } else if kind.is_dir() {
+                match self.format.claim(&path, Node::Directory) {
+                    Claim::Enter => self.folder(&entry.path(), path),
+                    claim => self.refuse(claim, path),
+                }
+            } else {
+                match self.format.claim(&path, Node::File) {
+                    claim @ (Claim::Collect(part) | Claim::Probe(part)) => {
+                        if !kind.is_file() {
+                            self.skip(path, Reason::NotAFile);
+                            continue;
+                        }
+                        match entry.metadata() {
+                            Ok(meta) => {
+                                self.file(path, part, matches!(claim, Claim::Probe(_)), &meta)
+                            }
+                            Err(error) => self.skip(path, Reason::Unreadable(error.to_string())),
+                        }
+                    }
+                    claim => self.refuse(claim, path),
+                }
+            }
+        }
+    }
+
+    /// A symlink counts as what it leads to, if that is inside the root and not denied there.
+    fn link(&mut self, link: &Path, path: Vec<u8>) {
+        let claims =
+            [self.format.claim(&path, Node::File), self.format.claim(&path, Node::Directory)];
+        if claims.iter().all(|claim| matches!(claim, Claim::Ignore)) {
+            return;
+        }
+        if claims.contains(&Claim::Deny) {
+            return self.skip(path, Reason::Denied);
+        }
+        let Ok(target) = fs::canonicalize(link) else {
+            return self.skip(path, Reason::LeavesRoot);
+        };
+        let Ok(inside) = target.strip_prefix(self.root) else {
+            return self.skip(path, Reason::LeavesRoot);
+        };
+        if names::is_denied(inside.as_os_str().as_bytes()) {
+            return self.skip(path, Reason::Denied);
+        }
+        let Ok(meta) = fs::metadata(&target) else {
+            return self.skip(path, Reason::LeavesRoot);
+        };
+        let [as_file, as_folder] = claims;
+        if meta.is_dir() {
+            match as_folder {
+                Claim::Enter if self.folders.insert((meta.dev(), meta.ino())) => {
+                    self.folder(&target, path);
+                }
+                Claim::Enter => {}
+                claim => self.refuse(claim, path),
+            }
+        } else if meta.is_file() {
+            match as_file {
+                Claim::Collect(part) => self.file(path, part, false, &meta),
+                Claim::Probe(part) => self.file(path, part, true, &meta),
+                claim => self.refuse(claim, path),
+            }
+        } else {
+            self.skip(path, Reason::NotAFile);
+        }
+    }
+
+    fn file(&mut self, path: Vec<u8>, part: Part, is_probe: bool, meta: &Metadata) {
+        self.discovery.found.push(Found {
+            root: self.index,
+            path,
+            part,
+            is_probe,
+            stat: Stat::of(meta),
+            links: meta.nlink(),
+        });
+    }
+
+    fn refuse(&mut self, claim: Claim, path: Vec<u8>) {
+        match claim {
+            Claim::LeaveOut(why) => self.skip(path, Reason::LeftOut(why)),
+            Claim::Deny => self.skip(path, Reason::Denied),
+            Claim::Enter | Claim::Collect(_) | Claim::Probe(_) | Claim::Ignore => {}
+        }
+    }
+
+    fn skip(&mut self, path: Vec<u8>, reason: Reason) {
+        self.discovery.skipped.push(Skipped { root: self.index, path, reason });
+    }
+}
+
+/// Every file under the roots whose name is denied. Only names and inodes are looked at.
+fn denied_files(roots: &[RootPath]) -> HashSet<(u64, u64)> {
+    let mut files = HashSet::new();
+    let mut folders: Vec<(PathBuf, PathBuf)> =
+        roots.iter().map(|root| (root.path.clone(), root.path.clone())).collect();
+    while let Some((root, folder)) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for entry in entries.flatten() {
+            let Ok(meta) = entry.metadata() else { continue };
+            let path = entry.path();
+            if meta.is_dir() {
+                folders.push((root.clone(), path));
+            } else if let Ok(inside) = path.strip_prefix(&root)
+                && names::is_denied(inside.as_os_str().as_bytes())
+            {
+                files.insert((meta.dev(), meta.ino()));
+            }
+        }
+    }
+    files
+}
+
+/// How often each reason was met, per root, with one path as an example.
+pub(crate) fn summarise(skipped: &[Skipped]) -> BTreeMap<(usize, String), (u64, Vec<u8>)> {
+    let mut summary = BTreeMap::new();
+    for skip in skipped {
+        let entry = summary
+            .entry((skip.root, skip.reason.text()))
+            .or_insert_with(|| (0_u64, skip.path.clone()));
+        entry.0 += 1;
+    }
+    summary
+}
+
+/// A relative path below a root, as a path of this system.
+pub(crate) fn absolute(root: &Path, relative: &[u8]) -> PathBuf {
+    root.join(OsStr::from_bytes(relative))
+}
+
+/// The bytes of a path.
+pub(crate) fn path_bytes(path: &Path) -> Vec<u8> {
+    path.as_os_str().to_owned().into_vec()
+}

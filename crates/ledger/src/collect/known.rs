@@ -1,0 +1,107 @@
+//! What the ledger knows of each source: where it is, and how far it was read.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, Row};
+
+use super::discover::Stat;
+use crate::Result;
+use crate::ids::{GenerationId, SourceId};
+
+/// How many bytes at the start of a file are fingerprinted.
+pub(crate) const HEAD: usize = 1024;
+
+/// How many bytes before the place reached are fingerprinted.
+pub(crate) const MARKER: usize = 256;
+
+/// A fingerprint of some bytes.
+pub(crate) type Print = [u8; 16];
+
+/// The fingerprint of `bytes`.
+pub(crate) fn print(bytes: &[u8]) -> Print {
+    let mut print = [0; 16];
+    blake3::Hasher::new().update(bytes).finalize_xof().fill(&mut print);
+    print
+}
+
+/// A followed source and its newest generation.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    pub(crate) source: SourceId,
+    pub(crate) format: String,
+    pub(crate) root: Vec<u8>,
+    pub(crate) path: Vec<u8>,
+    pub(crate) first_path: Vec<u8>,
+    pub(crate) is_gone: bool,
+    pub(crate) refused: Option<String>,
+    pub(crate) generation: GenerationId,
+    pub(crate) number: i64,
+    pub(crate) stat: Stat,
+    pub(crate) cursor: u64,
+    pub(crate) tail_length: u64,
+    pub(crate) tail_stands: bool,
+    pub(crate) head: Print,
+    pub(crate) head_length: usize,
+    pub(crate) marker: Print,
+}
+
+impl Known {
+    /// How far the file was read, records and tail.
+    pub(crate) fn reached(&self) -> u64 {
+        self.cursor + self.tail_length
+    }
+
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Known> {
+        let number = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
+        let print = |index| -> rusqlite::Result<Print> {
+            Ok(row.get_ref(index)?.as_blob()?.try_into().unwrap_or_default())
+        };
+        Ok(Known {
+            source: row.get(0)?,
+            format: row.get(1)?,
+            root: row.get(2)?,
+            path: row.get(3)?,
+            first_path: row.get(4)?,
+            is_gone: row.get(5)?,
+            refused: row.get(6)?,
+            generation: row.get(7)?,
+            number: row.get(8)?,
+            stat: Stat {
+                device: number(9)?,
+                inode: number(10)?,
+                size: number(11)?,
+                mtime_ns: row.get(12)?,
+                ctime_ns: row.get(13)?,
+            },
+            cursor: number(14)?,
+            tail_length: number(15)?,
+            tail_stands: row.get(16)?,
+            head: print(17)?,
+            head_length: number(18)? as usize,
+            marker: print(19)?,
+        })
+    }
+}
+
+const SELECT: &str = "
+    SELECT s.id, s.format, s.root, s.path, s.first_path, s.is_gone, s.refused, g.id, g.number,
+           g.device, g.inode, g.size, g.mtime_ns, g.ctime_ns, g.cursor, g.tail_length,
+           g.tail_stands, g.head, g.head_length, g.marker
+      FROM sources s JOIN generations g ON g.id = s.generation
+     WHERE s.kind = 'file'";
+
+/// All followed files.
+pub(crate) fn all(conn: &Connection) -> Result<Vec<Known>> {
+    let mut statement = conn.prepare(SELECT)?;
+    let known = statement.query_map([], Known::from_row)?.collect::<Result<_, _>>()?;
+    Ok(known)
+}
+
+/// Sources by their path. Borrowed keys: looking 5,000 paths up should not allocate.
+pub(crate) fn by_path(known: &[Known]) -> HashMap<(&str, &[u8], &[u8]), usize> {
+    known
+        .iter()
+        .enumerate()
+        .map(|(index, known)| ((&*known.format, &*known.root, &*known.path), index))
+        .collect()
+}

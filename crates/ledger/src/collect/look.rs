@@ -1,0 +1,106 @@
+//! Decides, before anything is read, whether a known file only grew. Cheapest check first: device
+//! and inode, size, the bytes just before the place reached, the first bytes. Only when those leave
+//! a doubt is the whole prefix compared with what the ledger holds.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use rusqlite::Connection;
+
+use super::batch::{Began, Ends};
+use super::discover::Stat;
+use super::known::{Known, MARKER, print};
+use crate::{Result, spans};
+
+/// What happened to a known file.
+#[derive(Debug)]
+pub(crate) enum Look {
+    /// What was read is still there; more may follow.
+    Grown(Ends),
+    /// It holds something else now.
+    Other(Began),
+}
+
+/// Looks at a file whose stat has changed. `verified` counts the bytes that had to be compared.
+pub(crate) fn look(
+    conn: &Connection,
+    file: &File,
+    stat: &Stat,
+    known: &Known,
+    verified: &mut u64,
+) -> Result<Look> {
+    let is_same_file = stat.file() == known.stat.file();
+    let reached = known.reached();
+    let otherwise = if known.is_gone {
+        Began::Returned
+    } else if !is_same_file {
+        Began::Replaced
+    } else if stat.size < reached {
+        Began::Truncated
+    } else {
+        Began::Rewritten
+    };
+    if stat.size < reached {
+        return Ok(Look::Other(otherwise));
+    }
+    let Some(ends) = same_ends(file, known, verified) else {
+        return Ok(Look::Other(otherwise));
+    };
+    // Grown in place is the everyday case. A replaced or merely touched file may differ anywhere.
+    let is_grown_in_place = is_same_file && stat.size > reached;
+    if !is_grown_in_place && !has_same_prefix(conn, file, known, verified)? {
+        return Ok(Look::Other(otherwise));
+    }
+    Ok(Look::Grown(ends))
+}
+
+/// The first and last bytes of a file that holds what the ledger holds of it and nothing else.
+pub(crate) fn same_content(
+    conn: &Connection,
+    file: &File,
+    stat: &Stat,
+    known: &Known,
+    verified: &mut u64,
+) -> Result<Option<Ends>> {
+    if stat.size != known.reached() {
+        return Ok(None);
+    }
+    let Some(ends) = same_ends(file, known, verified) else { return Ok(None) };
+    Ok(has_same_prefix(conn, file, known, verified)?.then_some(ends))
+}
+
+/// The first and last bytes of what was read of the file, if they are still the same.
+fn same_ends(file: &File, known: &Known, verified: &mut u64) -> Option<Ends> {
+    let reached = known.reached();
+    let mut head = vec![0; known.head_length];
+    let mut last = vec![0; usize::try_from(reached).unwrap_or(usize::MAX).min(MARKER)];
+    file.read_exact_at(&mut head, 0).ok()?;
+    let start = reached - last.len() as u64;
+    file.read_exact_at(&mut last, start).ok()?;
+    *verified += (head.len() + last.len()) as u64;
+    (print(&head) == known.head && print(&last) == known.marker).then(|| Ends::of(head, last))
+}
+
+/// Compares the file with everything the ledger holds of it.
+fn has_same_prefix(
+    conn: &Connection,
+    file: &File,
+    known: &Known,
+    verified: &mut u64,
+) -> Result<bool> {
+    let mut at = 0_u64;
+    let mut is_same = true;
+    let mut buffer = Vec::new();
+    let mut compare = |bytes: &[u8]| {
+        if is_same {
+            buffer.resize(bytes.len(), 0);
+            is_same = file.read_exact_at(&mut buffer, at).is_ok() && buffer == bytes;
+            *verified += bytes.len() as u64;
+            at += bytes.len() as u64;
+        }
+        Ok(())
+    };
+    spans::stream(conn, known.generation, &mut compare)?;
+    spans::stream_tail(conn, known.generation, &mut compare)?;
+    Ok(is_same)
+}

@@ -1,0 +1,360 @@
+//! Collecting: what is on disk and not yet in the ledger goes into it, exactly once.
+//!
+//! ```text
+//! discover  what is there                     (no file is opened)
+//! plan      unchanged, grown, renamed, gone   (against what the ledger knows)
+//! read      new bytes → records → drafts      (worker threads; no writing)
+//! write     truth, cursor and projection      (one thread, one transaction per batch)
+//! ```
+//!
+//! Units of work are written in the order in which they were planned, so the same files give the
+//! same ledger however many threads read them.
+
+mod batch;
+mod discover;
+mod known;
+mod look;
+mod plan;
+mod read;
+mod rewrite;
+mod write;
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, mpsc};
+use std::thread;
+
+pub use discover::RootPath;
+pub(crate) use discover::{Discovery, RootState, absolute, discover, summarise};
+
+use crate::ledger::Ledger;
+use crate::project::rebuild;
+use crate::wire::{SkippedFiles, SyncReport};
+use crate::{Error, Result, chunks};
+use batch::{Batch, Builder};
+use discover::Skipped;
+use plan::{Job, Plan};
+use read::{Outcome, Work};
+use write::Writer;
+pub(crate) use write::Written;
+
+/// Small files are read together until they make up this much.
+const UNIT: u64 = 1 << 20;
+
+/// A transaction of a bulk import ends after this many bytes, or earlier if somebody waits.
+const TRANSACTION: u64 = 32 << 20;
+
+/// Batches that wait for the writer, per unit of work.
+const QUEUE: usize = 2;
+
+/// How often files are looked at again that another process moved meanwhile.
+const TRIES: usize = 4;
+
+/// What a sync tells while it runs.
+#[derive(Debug, Clone, Copy)]
+pub enum Progress {
+    /// So much is to be read.
+    Planned {
+        /// Files.
+        files: u64,
+        /// Bytes in them.
+        bytes: u64,
+    },
+    /// So many more bytes are in the ledger.
+    Stored {
+        /// Bytes.
+        bytes: u64,
+    },
+    /// The projection is derived again: so many of so many records are done.
+    Rebuilding {
+        /// Done.
+        done: u64,
+        /// Of these.
+        total: u64,
+    },
+}
+
+/// Collects everything new under `roots`.
+pub fn collect(
+    ledger: &mut Ledger,
+    roots: &[RootPath],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<SyncReport> {
+    let roots = &resolve(roots);
+    let mut report = SyncReport::default();
+    if rebuild::is_behind(ledger.conn())? {
+        rebuild::catch_up(ledger, &mut |done, total| {
+            progress(Progress::Rebuilding { done, total })
+        })?;
+    }
+    for _ in 0..TRIES {
+        let dropped = collect_once(ledger, roots, &mut report, progress)?;
+        if dropped == 0 {
+            break;
+        }
+    }
+    if chunks::wants_sealing(ledger.conn())? {
+        ledger.write(chunks::seal)?;
+    }
+    if rebuild::is_behind(ledger.conn())? {
+        rebuild::catch_up(ledger, &mut |done, total| {
+            progress(Progress::Rebuilding { done, total })
+        })?;
+    }
+    Ok(report)
+}
+
+/// Roots by their real path, so that a root reached through a link is the root itself.
+pub(crate) fn resolve(roots: &[RootPath]) -> Vec<RootPath> {
+    roots
+        .iter()
+        .map(|root| RootPath {
+            format: root.format,
+            path: std::fs::canonicalize(&root.path).unwrap_or_else(|_| root.path.clone()),
+        })
+        .collect()
+}
+
+/// One look at everything. Returns how many files have to be looked at again.
+fn collect_once(
+    ledger: &mut Ledger,
+    roots: &[RootPath],
+    report: &mut SyncReport,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<usize> {
+    let discovery = discover(roots);
+    let plan = plan::plan(roots, &discovery, known::all(ledger.conn())?);
+    let mut skipped = discovery.skipped;
+
+    report.sources = plan.jobs.len() as u64 + plan.unchanged;
+    report.gone += plan.gone.len() as u64;
+    report.renamed += plan.renamed.len() as u64;
+    progress(Progress::Planned {
+        files: plan.jobs.len() as u64,
+        bytes: plan.jobs.iter().map(Job::unread).sum(),
+    });
+    let has_changes = !(plan.renamed.is_empty()
+        && plan.gone.is_empty()
+        && plan.back.is_empty()
+        && plan.standing.is_empty());
+    if has_changes {
+        let mut writer = Writer::new(roots, &[]);
+        ledger.write(|tx| {
+            writer.begin(tx)?;
+            writer.changes(tx, &plan)?;
+            writer.end(tx)
+        })?;
+        report.add(&writer.written, writer.fold.problems);
+    }
+
+    let mut dropped = 0;
+    for jobs in phases(plan) {
+        if !jobs.is_empty() {
+            dropped += run(ledger, roots, &jobs, report, &mut skipped, progress)?;
+        }
+    }
+    report.skipped = summarise(&skipped)
+        .into_iter()
+        .map(|((root, reason), (files, example))| SkippedFiles {
+            format: roots.get(root).map_or("", |root| root.format.name()).to_owned(),
+            reason,
+            files,
+            example: String::from_utf8_lossy(&example).into_owned(),
+        })
+        .collect();
+    Ok(dropped)
+}
+
+/// New files that begin alike may be copies of each other: all but the first wait until it is in
+/// the ledger.
+fn phases(plan: Plan) -> [Vec<Job>; 2] {
+    let mut heads = HashSet::new();
+    let mut phases = [Vec::with_capacity(plan.jobs.len()), Vec::new()];
+    for job in plan.jobs {
+        let is_first = job.known.is_some() || job.size < known::HEAD as u64 || {
+            let mut head = vec![0; known::HEAD];
+            let is_read =
+                File::open(&job.absolute).and_then(|file| file.read_exact_at(&mut head, 0)).is_ok();
+            !is_read || heads.insert(known::print(&head))
+        };
+        let [first, second] = &mut phases;
+        if is_first { first.push(job) } else { second.push(job) }
+    }
+    phases
+}
+
+/// Reads and writes some jobs. Returns how many were dropped.
+fn run(
+    ledger: &mut Ledger,
+    roots: &[RootPath],
+    jobs: &[Job],
+    report: &mut SyncReport,
+    skipped: &mut Vec<Skipped>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<usize> {
+    let units = units(jobs);
+    let queue = ledger.queue();
+    let readers = Readers {
+        path: ledger.path().to_owned(),
+        roots,
+        jobs,
+        units: &units,
+        next: AtomicUsize::new(0),
+        done: Mutex::new((Work::default(), Vec::new())),
+    };
+    let mut writer = Writer::new(roots, jobs);
+    let (senders, receivers): (Vec<_>, Vec<_>) =
+        units.iter().map(|_| mpsc::sync_channel::<Result<Batch>>(QUEUE)).unzip();
+    let senders: Vec<Mutex<Option<mpsc::SyncSender<Result<Batch>>>>> =
+        senders.into_iter().map(|sender| Mutex::new(Some(sender))).collect();
+    let workers = thread::available_parallelism()
+        .map_or(1, |cores| cores.get().saturating_sub(1))
+        .clamp(1, 4)
+        .min(units.len());
+    thread::scope(|scope| -> Result<()> {
+        for _ in 0..workers {
+            scope.spawn(|| readers.run(&senders));
+        }
+        let mut batches = receivers.into_iter().flat_map(IntoIterator::into_iter);
+        while let Some(first) = batches.next() {
+            let mut stored = 0;
+            ledger.write(|tx| {
+                writer.begin(tx)?;
+                let mut next = Some(first);
+                while let Some(batch) = next {
+                    let batch = batch?;
+                    stored += batch.bytes();
+                    writer.batch(tx, batch)?;
+                    let somebody_waits = queue.as_ref().is_some_and(|queue| queue.someone_waits());
+                    if stored >= TRANSACTION || somebody_waits {
+                        break;
+                    }
+                    next = batches.next();
+                }
+                writer.end(tx)
+            })?;
+            progress(Progress::Stored { bytes: stored });
+        }
+        Ok(())
+    })?;
+    let (work, mut more) =
+        readers.done.into_inner().map_err(|_| Error::damaged("a reader stopped".to_owned()))?;
+    skipped.append(&mut more);
+    report.bytes_read += work.bytes_read;
+    report.bytes_verified += work.bytes_verified;
+    report.lines_parsed += work.lines_parsed;
+    let dropped = write::dropped(&writer.progress);
+    report.sources_changed += (jobs.len() - dropped) as u64;
+    report.add(&writer.written, writer.fold.problems);
+    Ok(dropped)
+}
+
+/// Groups jobs so that each unit of work is worth a batch.
+fn units(jobs: &[Job]) -> Vec<std::ops::Range<usize>> {
+    let mut units = Vec::new();
+    let (mut start, mut bytes) = (0, 0);
+    for (index, job) in jobs.iter().enumerate() {
+        bytes += job.unread();
+        if bytes >= UNIT {
+            units.push(start..index + 1);
+            (start, bytes) = (index + 1, 0);
+        }
+    }
+    if start < jobs.len() {
+        units.push(start..jobs.len());
+    }
+    units
+}
+
+/// What the reading threads share.
+struct Readers<'a> {
+    path: std::path::PathBuf,
+    roots: &'a [RootPath],
+    jobs: &'a [Job],
+    units: &'a [std::ops::Range<usize>],
+    next: AtomicUsize,
+    done: Mutex<(Work, Vec<Skipped>)>,
+}
+
+type Senders = [Mutex<Option<mpsc::SyncSender<Result<Batch>>>>];
+
+impl Readers<'_> {
+    /// Takes units until there are none left.
+    fn run(&self, senders: &Senders) {
+        let ledger = Ledger::open_read_only(&self.path);
+        let mut work = Work::default();
+        let mut skipped = Vec::new();
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(unit) = self.units.get(number) else { break };
+            let sender = senders
+                .get(number)
+                .and_then(|sender| sender.lock().ok().and_then(|mut sender| sender.take()));
+            let Some(sender) = sender else { break };
+            let is_last = number + 1 == self.units.len();
+            let outcome = match &ledger {
+                Ok(ledger) => {
+                    self.unit(ledger, unit.clone(), is_last, &sender, &mut work, &mut skipped)
+                }
+                Err(error) => {
+                    Err(Error::damaged(format!("a reader cannot open the ledger: {error}")))
+                }
+            };
+            // If the writer has stopped, nobody listens any more.
+            if let Err(error) = outcome
+                && sender.send(Err(error)).is_err()
+            {
+                break;
+            }
+        }
+        if let Ok(mut done) = self.done.lock() {
+            done.0.bytes_read += work.bytes_read;
+            done.0.bytes_verified += work.bytes_verified;
+            done.0.lines_parsed += work.lines_parsed;
+            done.1.append(&mut skipped);
+        }
+    }
+
+    fn unit(
+        &self,
+        ledger: &Ledger,
+        unit: std::ops::Range<usize>,
+        is_last: bool,
+        sender: &mpsc::SyncSender<Result<Batch>>,
+        work: &mut Work,
+        skipped: &mut Vec<Skipped>,
+    ) -> Result<()> {
+        let mut send = |batch| {
+            sender.send(Ok(batch)).map_err(|_| Error::damaged("the writer stopped".to_owned()))
+        };
+        let mut builder = Builder::new(&mut send);
+        for number in unit {
+            let Some(job) = self.jobs.get(number) else { break };
+            let Some(root) = self.roots.get(job.root) else { break };
+            match read::read(ledger.conn(), root.format, job, number, &mut builder, work)? {
+                Outcome::Done => {}
+                Outcome::Skipped(reason) => {
+                    skipped.push(Skipped { root: job.root, path: job.path.clone(), reason })
+                }
+            }
+        }
+        builder.hand_over(is_last)
+    }
+}
+
+impl Job {
+    /// About how many bytes there are to read.
+    fn unread(&self) -> u64 {
+        let reached = self.known.as_ref().map_or(0, known::Known::reached);
+        if self.size >= reached { self.size - reached } else { self.size }
+    }
+}
+
+impl Batch {
+    fn bytes(&self) -> u64 {
+        let tails: usize = self.pieces.iter().map(|piece| piece.tail.len()).sum();
+        self.lengths.iter().sum::<u64>() + tails as u64
+    }
+}

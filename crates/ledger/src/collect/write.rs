@@ -1,0 +1,678 @@
+//! Writes batches: truth, cursor and projection of each in one transaction.
+//!
+//! A batch names the place in each file that it goes on from. If another process has moved that
+//! place, the whole batch is dropped and its files are looked at again.
+
+use std::collections::HashSet;
+
+use quipu_transcript::format::{Format, Origin};
+use rusqlite::{OptionalExtension, Transaction};
+
+use super::batch::{Batch, Began, Piece, SpanPlan, Step};
+use super::discover::{RootPath, Stat, path_bytes};
+use super::known::Known;
+use super::plan::{Job, Plan, Renamed};
+use crate::ids::{GenerationId, Seq, SourceId};
+use crate::journal::{self, Event};
+use crate::project::draft::Draft;
+use crate::project::{Fold, Place, absent, tail};
+use crate::{Error, Result, chunks, clock, spans};
+
+/// What the writer knows of a file while its pieces come in.
+#[derive(Debug, Clone)]
+pub(crate) enum Progress {
+    /// Not in the ledger.
+    New,
+    At(Position),
+    /// Another process was faster.
+    Dropped,
+}
+
+/// A place in a followed file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Position {
+    source: SourceId,
+    generation: GenerationId,
+    number: i64,
+    cursor: u64,
+    tail_length: u64,
+    /// The generation began, or was found unfinished, in this sync.
+    is_fresh: bool,
+}
+
+impl Position {
+    fn of(known: &Known) -> Position {
+        Position {
+            source: known.source,
+            generation: known.generation,
+            number: known.number,
+            cursor: known.cursor,
+            tail_length: known.tail_length,
+            is_fresh: known.number > 1 && known.stat.size > known.reached(),
+        }
+    }
+}
+
+/// Counts of what was written.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Written {
+    pub(crate) records: u64,
+    pub(crate) generations: u64,
+    pub(crate) sources: u64,
+    pub(crate) provisional: u64,
+}
+
+/// Writes the batches of one sync.
+pub(crate) struct Writer<'a> {
+    pub(crate) roots: &'a [RootPath],
+    pub(crate) jobs: &'a [Job],
+    origins: Vec<Origin>,
+    pub(crate) progress: Vec<Progress>,
+    pub(crate) fold: Fold,
+    pub(crate) written: Written,
+    /// Whether the projection was up to date when the transaction began.
+    is_projecting: bool,
+    /// Generations whose tail may have changed in this transaction.
+    tails: HashSet<GenerationId>,
+    data_version: i64,
+}
+
+impl<'a> Writer<'a> {
+    pub(crate) fn new(roots: &'a [RootPath], jobs: &'a [Job]) -> Writer<'a> {
+        let progress = jobs
+            .iter()
+            .map(|job| {
+                job.known.as_ref().map_or(Progress::New, |known| Progress::At(Position::of(known)))
+            })
+            .collect();
+        let origins = jobs
+            .iter()
+            .map(|job| {
+                let path = job.known.as_ref().map_or(&job.path, |known| &known.first_path);
+                format_of(roots, job).origin(path)
+            })
+            .collect();
+        Writer {
+            roots,
+            jobs,
+            origins,
+            progress,
+            fold: Fold::default(),
+            written: Written::default(),
+            is_projecting: false,
+            tails: HashSet::new(),
+            data_version: -1,
+        }
+    }
+
+    /// Must come first in every transaction.
+    pub(crate) fn begin(&mut self, tx: &Transaction<'_>) -> Result<()> {
+        let (projected_to, last): (i64, i64) = tx
+            .prepare_cached(
+                "SELECT projected_to, (SELECT coalesce(max(seq), 0) FROM records) FROM ledger",
+            )?
+            .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        // If another process rebuilds, truth goes on and the projection follows later.
+        self.is_projecting = projected_to == last;
+        let version: i64 =
+            tx.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        if version != self.data_version {
+            self.fold.let_go();
+            self.data_version = version;
+        }
+        Ok(())
+    }
+
+    /// Must come last in every transaction.
+    pub(crate) fn end(&mut self, tx: &Transaction<'_>) -> Result<()> {
+        if self.is_projecting {
+            self.fold.save(tx)?;
+            for generation in self.tails.drain() {
+                self.written.provisional += u64::from(tail::project(tx, generation)?);
+            }
+            tx.prepare_cached(
+                "UPDATE ledger SET projected_to = (SELECT coalesce(max(seq), 0) FROM records)",
+            )?
+            .execute([])?;
+        }
+        self.tails.clear();
+        Ok(())
+    }
+
+    /// Writes what the plan found out without reading: moved, gone, returned, standing tails.
+    pub(crate) fn changes(&mut self, tx: &Transaction<'_>, plan: &Plan) -> Result<()> {
+        let at = clock::now_ms();
+        self.renames(tx, &plan.renamed, at)?;
+        for known in &plan.back {
+            if set_gone(tx, known.source, false)? {
+                self.event(tx, &Event::Back { at, source: known.source.0 })?;
+            }
+        }
+        for known in &plan.gone {
+            if !is_at(tx, &Position::of(known))? || !set_gone(tx, known.source, true)? {
+                continue;
+            }
+            if let Some(format) = quipu_transcript::format::by_name(&known.format) {
+                let origin = format.origin(&known.first_path);
+                let draft = super::read::closing(tx, format, &origin, known)?;
+                self.close(tx, format, &origin, &mut Position::of(known), draft)?;
+            }
+            self.event(tx, &Event::Gone { at, source: known.source.0 })?;
+        }
+        for known in &plan.standing {
+            if is_at(tx, &Position::of(known))? {
+                tx.prepare_cached("UPDATE generations SET tail_stands = 1 WHERE id = ?1")?
+                    .execute([known.generation])?;
+                self.tails.insert(known.generation);
+            }
+        }
+        Ok(())
+    }
+
+    fn renames(&mut self, tx: &Transaction<'_>, renamed: &[Renamed], at: i64) -> Result<()> {
+        // Paths may be swapped among the renamed, so each is put aside first.
+        for Renamed { known, .. } in renamed {
+            let mut aside = known.path.clone();
+            aside.extend_from_slice(format!("\0{}", known.source.0).as_bytes());
+            tx.prepare_cached("UPDATE sources SET path = ?2 WHERE id = ?1 AND path = ?3")?
+                .execute((known.source, aside, &known.path))?;
+        }
+        for Renamed { known, root, path } in renamed {
+            let is_taken: bool = tx
+                .prepare_cached(
+                    "SELECT EXISTS (SELECT 1 FROM sources WHERE format = ?1 AND root = ?2 AND path = ?3)",
+                )?
+                .query_row((&known.format, root, path), |row| row.get(0))?;
+            let (root, path) = if is_taken { (&known.root, &known.path) } else { (root, path) };
+            tx.prepare_cached("UPDATE sources SET root = ?2, path = ?3 WHERE id = ?1")?
+                .execute((known.source, root, path))?;
+            if is_taken {
+                continue;
+            }
+            let seq = self.event(tx, &Event::Renamed { at, source: known.source.0 })?;
+            tx.prepare_cached("INSERT INTO source_paths (source, seq, path) VALUES (?1, ?2, ?3)")?
+                .execute((known.source, seq, &known.path))?;
+        }
+        Ok(())
+    }
+
+    /// Writes a batch, or drops it if another process was faster with one of its files.
+    pub(crate) fn batch(&mut self, tx: &Transaction<'_>, batch: Batch) -> Result<()> {
+        if !self.may_write(tx, &batch)? {
+            for piece in &batch.pieces {
+                if let Some(progress) = self.progress.get_mut(piece.job) {
+                    *progress = Progress::Dropped;
+                }
+            }
+            return Ok(());
+        }
+        // What is not part of the batch's run of records comes first and gets its seqs first.
+        let mut positions = Vec::with_capacity(batch.pieces.len());
+        let mut pieces = batch.pieces;
+        for piece in &mut pieces {
+            positions.push(self.prepare(tx, piece)?);
+        }
+        let base = journal::next_seq(tx)?;
+        chunks::store(tx, &batch.packed, base, &batch.lengths)?;
+        let mut seq = base;
+        let mut lengths = batch.lengths.iter();
+        let mut drafts = batch.drafts.into_iter();
+        for (piece, position) in pieces.iter().zip(positions) {
+            self.piece(tx, piece, position, &mut seq, &mut lengths, &mut drafts)?;
+        }
+        Ok(())
+    }
+
+    /// True if every file of the batch is where the batch takes it up.
+    fn may_write(&self, tx: &Transaction<'_>, batch: &Batch) -> Result<bool> {
+        let mut checked = HashSet::new();
+        for piece in &batch.pieces {
+            if !checked.insert(piece.job) {
+                continue;
+            }
+            let fits = match self.progress.get(piece.job) {
+                Some(Progress::At(position)) => is_at(tx, position)?,
+                Some(Progress::New) => {
+                    let (format, root, path) = self.name(piece.job)?;
+                    !tx.prepare_cached(
+                        "SELECT EXISTS (SELECT 1 FROM sources WHERE format = ?1 AND root = ?2 AND path = ?3)",
+                    )?
+                    .query_row((format, root, path), |row| row.get::<_, bool>(0))?
+                }
+                Some(Progress::Dropped) | None => false,
+            };
+            if !fits {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Opens the generation that a piece belongs to, and stores the records that are not in the
+    /// batch's run: the end of the generation before, the end of a very long line.
+    fn prepare(&mut self, tx: &Transaction<'_>, piece: &mut Piece) -> Result<Position> {
+        let format = format_of(self.roots, self.job(piece.job)?);
+        let origin = self
+            .origins
+            .get(piece.job)
+            .cloned()
+            .ok_or_else(|| Error::damaged("a piece of no file".to_owned()))?;
+        let mut position = match (&mut piece.step, self.progress.get(piece.job)) {
+            (Step::Continue, Some(Progress::At(position))) => *position,
+            (Step::Begin { began, .. }, Some(Progress::New)) => {
+                let began = *began;
+                let position = self.new_source(tx, piece, None)?;
+                if began == Began::Copy {
+                    self.tell_generation(tx, piece, position, began)?;
+                }
+                position
+            }
+            (Step::Begin { began, closing, .. }, Some(Progress::At(old))) => {
+                let (began, closing) = (*began, closing.take());
+                let mut old = *old;
+                self.close(tx, format, &origin, &mut old, closing)?;
+                let position = new_generation(tx, old.source, old.number + 1, began, piece)?;
+                self.written.generations += 1;
+                tx.prepare_cached(
+                    "UPDATE sources SET refused = NULL WHERE id = ?1 AND refused IS NOT NULL",
+                )?
+                .execute([old.source])?;
+                if began != Began::Version {
+                    self.tell_generation(tx, piece, position, began)?;
+                }
+                position
+            }
+            (Step::Refuse(why), Some(Progress::New)) => {
+                let why = *why;
+                self.new_source(tx, piece, Some(why))?
+            }
+            (Step::Refuse(_), Some(Progress::At(position))) => *position,
+            _ => return Err(Error::damaged("a piece that goes on from nowhere".to_owned())),
+        };
+        if let Some(long) = piece.closes_long_tail.take() {
+            let length = position.tail_length + long.rest.len() as u64;
+            self.long_record(tx, format, &origin, &mut position, length, &long.rest, long.draft)?;
+        }
+        // Later pieces of the same file in this batch go on from here.
+        let mut after = position;
+        if piece.takes_tail {
+            after.tail_length = 0;
+        }
+        after.cursor += piece.spans.iter().map(SpanPlan::length).sum::<u64>();
+        after.tail_length += piece.tail.len() as u64;
+        if let Some(progress) = self.progress.get_mut(piece.job) {
+            *progress = Progress::At(after);
+        }
+        Ok(position)
+    }
+
+    fn tell_generation(
+        &mut self,
+        tx: &Transaction<'_>,
+        piece: &Piece,
+        position: Position,
+        began: Began,
+    ) -> Result<()> {
+        let copy_of = match &piece.step {
+            Step::Begin { copy_of: Some(generation), .. } => tx
+                .prepare_cached("SELECT source FROM generations WHERE id = ?1")?
+                .query_row([generation], |row| row.get::<_, i64>(0))
+                .optional()?,
+            _ => None,
+        };
+        self.event(
+            tx,
+            &Event::Generation {
+                at: clock::now_ms(),
+                source: position.source.0,
+                number: position.number,
+                began: began.as_str().to_owned(),
+                copy_of,
+            },
+        )?;
+        Ok(())
+    }
+
+    fn new_source(
+        &mut self,
+        tx: &Transaction<'_>,
+        piece: &Piece,
+        refused: Option<&str>,
+    ) -> Result<Position> {
+        let (format, root, path) = self.name(piece.job)?;
+        tx.prepare_cached(
+            "INSERT INTO sources (kind, format, root, path, first_path, refused)
+             VALUES ('file', ?1, ?2, ?3, ?3, ?4)",
+        )?
+        .execute((format, root, path, refused))?;
+        let source = SourceId(tx.last_insert_rowid());
+        self.written.sources += 1;
+        let began = match piece.step {
+            Step::Begin { began, .. } => began,
+            _ => Began::First,
+        };
+        new_generation(tx, source, 1, began, piece)
+    }
+
+    /// Ends a generation: its unterminated tail becomes a record.
+    fn close(
+        &mut self,
+        tx: &Transaction<'_>,
+        format: &'static dyn Format,
+        origin: &Origin,
+        position: &mut Position,
+        draft: Option<Draft>,
+    ) -> Result<()> {
+        self.tails.insert(position.generation);
+        match draft {
+            Some(draft) if position.tail_length > 0 => {
+                let length = position.tail_length;
+                self.long_record(tx, format, origin, position, length, &[], draft)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Stores the tail in the ledger, and `rest` after it, as one record.
+    #[expect(clippy::too_many_arguments, reason = "everything that makes a record")]
+    fn long_record(
+        &mut self,
+        tx: &Transaction<'_>,
+        format: &'static dyn Format,
+        origin: &Origin,
+        position: &mut Position,
+        length: u64,
+        rest: &[u8],
+        draft: Draft,
+    ) -> Result<()> {
+        let seq = journal::next_seq(tx)?;
+        let start = position.cursor;
+        insert_record(tx, seq, position.generation, start, length)?;
+        journal::own_span(tx, position.generation, start, length, seq, seq)?;
+        if length < chunks::CHUNK as u64 {
+            let mut bytes = Vec::new();
+            spans::stream_tail(tx, position.generation, &mut |part| {
+                bytes.extend_from_slice(part);
+                Ok(())
+            })?;
+            bytes.extend_from_slice(rest);
+            chunks::put_pending(tx, seq, &bytes)?;
+        } else {
+            let mut rest = Some(rest.to_vec()).filter(|rest| !rest.is_empty());
+            let mut after = -1_i64;
+            chunks::store_streamed(tx, seq, &mut || {
+                let piece = tx
+                    .prepare_cached(
+                        "SELECT start, bytes FROM tails WHERE generation = ?1 AND start > ?2
+                          ORDER BY start LIMIT 1",
+                    )?
+                    .query_row((position.generation, after), |row| {
+                        Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
+                    })
+                    .optional()?;
+                Ok(match piece {
+                    Some((start, bytes)) => {
+                        after = start;
+                        Some(bytes)
+                    }
+                    None => rest.take(),
+                })
+            })?;
+        }
+        drop_tail(tx, position.generation)?;
+        tx.prepare_cached(
+            "UPDATE generations
+                SET cursor = ?2, tail_length = 0, tail_stands = 0, records = records + 1
+              WHERE id = ?1",
+        )?
+        .execute((position.generation, (start + length) as i64))?;
+        position.cursor = start + length;
+        position.tail_length = 0;
+        self.written.records += 1;
+        self.tails.insert(position.generation);
+        if self.is_projecting {
+            let place = Place {
+                format,
+                origin,
+                source: position.source,
+                generation: position.generation,
+                start,
+                length,
+            };
+            self.fold.record(tx, &place, seq, draft)?;
+        }
+        Ok(())
+    }
+
+    /// Stores a piece's own records and spans, and moves the cursor.
+    fn piece(
+        &mut self,
+        tx: &Transaction<'_>,
+        piece: &Piece,
+        mut position: Position,
+        seq: &mut Seq,
+        lengths: &mut std::slice::Iter<'_, u64>,
+        drafts: &mut std::vec::IntoIter<Draft>,
+    ) -> Result<()> {
+        let format = format_of(self.roots, self.job(piece.job)?);
+        if piece.takes_tail {
+            drop_tail(tx, position.generation)?;
+            position.tail_length = 0;
+        }
+        let mut added = 0;
+        let mut folds = Vec::new();
+        for span in &piece.spans {
+            match *span {
+                SpanPlan::Same { generation, start, length } => {
+                    tx.prepare_cached(
+                        "INSERT INTO spans (generation, start, length, from_generation, from_start)
+                         VALUES (?1, ?2, ?3, ?4, ?5)",
+                    )?
+                    .execute((
+                        position.generation,
+                        position.cursor as i64,
+                        length as i64,
+                        generation,
+                        start as i64,
+                    ))?;
+                    position.cursor += length;
+                }
+                SpanPlan::Own { records, length } => {
+                    let first = *seq;
+                    let mut start = position.cursor;
+                    for _ in 0..records {
+                        let length = *lengths.next().ok_or_else(|| {
+                            Error::damaged("a batch without its records".to_owned())
+                        })?;
+                        insert_record(tx, *seq, position.generation, start, length)?;
+                        folds.push((*seq, start, length));
+                        start += length;
+                        *seq = Seq(seq.0 + 1);
+                    }
+                    let last = Seq(seq.0 - 1);
+                    journal::own_span(
+                        tx,
+                        position.generation,
+                        position.cursor,
+                        length,
+                        first,
+                        last,
+                    )?;
+                    position.cursor += length;
+                    added += records;
+                }
+            }
+        }
+        if !piece.tail.is_empty() {
+            tx.prepare_cached("INSERT INTO tails (generation, start, bytes) VALUES (?1, ?2, ?3)")?
+                .execute((
+                    position.generation,
+                    (position.cursor + position.tail_length) as i64,
+                    &piece.tail,
+                ))?;
+            position.tail_length += piece.tail.len() as u64;
+        }
+        let Stat { device, inode, size, mtime_ns, ctime_ns } = piece.stat;
+        let had_tail: bool = piece.takes_tail || !piece.tail.is_empty() || position.tail_length > 0;
+        tx.prepare_cached(
+            "UPDATE generations
+                SET device = ?2, inode = ?3, size = ?4, mtime_ns = ?5, ctime_ns = ?6, cursor = ?7,
+                    tail_length = ?8, tail_stands = ?9, head = ?10, head_length = ?11, marker = ?12,
+                    records = records + ?13
+              WHERE id = ?1",
+        )?
+        .execute(rusqlite::params![
+            position.generation,
+            device.cast_signed(),
+            inode.cast_signed(),
+            size as i64,
+            mtime_ns,
+            ctime_ns,
+            position.cursor as i64,
+            position.tail_length as i64,
+            piece.is_still && position.tail_length > 0,
+            piece.prints.head,
+            piece.prints.head_length as i64,
+            piece.prints.marker,
+            added as i64,
+        ])?;
+        if had_tail {
+            self.tails.insert(position.generation);
+        }
+        self.written.records += added as u64;
+        // Spans first, then the fold: it may look the line before a record up.
+        for (seq, start, length) in folds {
+            let Some(draft) = drafts.next() else { break };
+            if self.is_projecting {
+                let origin = self
+                    .origins
+                    .get(piece.job)
+                    .ok_or_else(|| Error::damaged("a piece of no file".to_owned()))?;
+                let place = Place {
+                    format,
+                    origin,
+                    source: position.source,
+                    generation: position.generation,
+                    start,
+                    length,
+                };
+                self.fold.record(tx, &place, seq, draft)?;
+            }
+        }
+        if piece.is_last && position.number > 1 && position.is_fresh && self.is_projecting {
+            absent::mark(tx, position.source)?;
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, tx: &Transaction<'_>, event: &Event) -> Result<Seq> {
+        let seq = journal::append(tx, event)?;
+        if self.is_projecting {
+            self.fold.event(tx, seq, event)?;
+        }
+        Ok(seq)
+    }
+
+    fn job(&self, number: usize) -> Result<&'a Job> {
+        self.jobs.get(number).ok_or_else(|| Error::damaged("a piece of no file".to_owned()))
+    }
+
+    /// Format, root and path of a job.
+    fn name(&self, number: usize) -> Result<(&'static str, Vec<u8>, &'a [u8])> {
+        let job = self.job(number)?;
+        Ok((format_of(self.roots, job).name(), path_bytes(&job.root_path), &job.path))
+    }
+}
+
+impl SpanPlan {
+    fn length(&self) -> u64 {
+        match self {
+            SpanPlan::Own { length, .. } | SpanPlan::Same { length, .. } => *length,
+        }
+    }
+}
+
+fn format_of(roots: &[RootPath], job: &Job) -> &'static dyn Format {
+    // Jobs are made from these roots; the first format is never reached.
+    roots.get(job.root).map_or(quipu_transcript::format::FORMATS[0], |root| root.format)
+}
+
+fn new_generation(
+    tx: &Transaction<'_>,
+    source: SourceId,
+    number: i64,
+    began: Began,
+    piece: &Piece,
+) -> Result<Position> {
+    let Stat { device, inode, size, mtime_ns, ctime_ns } = piece.stat;
+    tx.prepare_cached(
+        "INSERT INTO generations
+            (source, number, began, device, inode, size, mtime_ns, ctime_ns, cursor, tail_length,
+             tail_stands, head, head_length, marker, records)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0, 0, ?9, ?10, ?11, 0)",
+    )?
+    .execute(rusqlite::params![
+        source,
+        number,
+        began.as_str(),
+        device.cast_signed(),
+        inode.cast_signed(),
+        size as i64,
+        mtime_ns,
+        ctime_ns,
+        piece.prints.head,
+        piece.prints.head_length as i64,
+        piece.prints.marker,
+    ])?;
+    let generation = GenerationId(tx.last_insert_rowid());
+    tx.prepare_cached("UPDATE sources SET generation = ?2 WHERE id = ?1")?
+        .execute((source, generation))?;
+    Ok(Position { source, generation, number, cursor: 0, tail_length: 0, is_fresh: number > 1 })
+}
+
+fn insert_record(
+    tx: &Transaction<'_>,
+    seq: Seq,
+    generation: GenerationId,
+    start: u64,
+    length: u64,
+) -> Result<()> {
+    tx.prepare_cached(
+        "INSERT INTO records (seq, generation, start, length) VALUES (?1, ?2, ?3, ?4)",
+    )?
+    .execute((seq, generation, start as i64, length as i64))?;
+    Ok(())
+}
+
+fn drop_tail(tx: &Transaction<'_>, generation: GenerationId) -> Result<()> {
+    tx.prepare_cached("DELETE FROM tails WHERE generation = ?1")?.execute([generation])?;
+    Ok(())
+}
+
+/// Marks a source as gone or back. False if it already was.
+fn set_gone(tx: &Transaction<'_>, source: SourceId, is_gone: bool) -> Result<bool> {
+    let changed = tx
+        .prepare_cached("UPDATE sources SET is_gone = ?2 WHERE id = ?1 AND is_gone <> ?2")?
+        .execute((source, is_gone))?;
+    Ok(changed > 0)
+}
+
+/// Whether the ledger is still at that place of a file.
+fn is_at(tx: &Transaction<'_>, position: &Position) -> Result<bool> {
+    let found = tx
+        .prepare_cached(
+            "SELECT g.cursor, g.tail_length
+               FROM sources s JOIN generations g ON g.id = s.generation
+              WHERE s.id = ?1 AND g.id = ?2",
+        )?
+        .query_row((position.source, position.generation), |row| {
+            Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64))
+        })
+        .optional()?;
+    Ok(found == Some((position.cursor, position.tail_length)))
+}
+
+/// How far each job got, for looking again at those that were dropped.
+pub(crate) fn dropped(progress: &[Progress]) -> usize {
+    progress.iter().filter(|progress| matches!(progress, Progress::Dropped)).count()
+}

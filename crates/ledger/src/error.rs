@@ -1,0 +1,107 @@
+//! What can go wrong with a ledger, each with what a person needs to act on it.
+
+use std::path::PathBuf;
+
+/// The result of a ledger operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a ledger operation failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// SQLite refused.
+    #[error("the ledger could not be read or written")]
+    Sqlite(#[from] rusqlite::Error),
+
+    /// Another process holds the ledger longer than we are willing to wait.
+    #[error("another process is writing to {}; waited {seconds} seconds", path.display())]
+    Busy {
+        /// The ledger.
+        path: PathBuf,
+        /// How long we waited.
+        seconds: u64,
+    },
+
+    /// A file or folder of ours could not be used.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// What we wanted to do.
+        action: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+
+    /// The file is not a quipu ledger. It is left untouched.
+    #[error("{} is not a quipu ledger: {why}", path.display())]
+    NotALedger {
+        /// The file.
+        path: PathBuf,
+        /// How we know.
+        why: String,
+    },
+
+    /// The ledger was written by a newer quipu. It is left untouched.
+    #[error("{} was written by a newer quipu (schema {found}, this one knows {known})", path.display())]
+    Newer {
+        /// The ledger.
+        path: PathBuf,
+        /// Its schema.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+
+    /// The ledger was upgraded by another process while we had it open.
+    #[error("the ledger was upgraded by a newer quipu, restart this one")]
+    Upgraded,
+
+    /// There is no ledger to read.
+    #[error("there is no ledger at {}", path.display())]
+    Absent {
+        /// Where we looked.
+        path: PathBuf,
+    },
+
+    /// Stored bytes are not what they were when they were stored.
+    #[error("the ledger is damaged: {what}")]
+    Damaged {
+        /// What does not fit.
+        what: String,
+    },
+
+    /// Nothing in the ledger has that name.
+    #[error("no {what} matches `{name}`")]
+    NoMatch {
+        /// `session`, `generation`.
+        what: &'static str,
+        /// What was asked for.
+        name: String,
+    },
+
+    /// Several things in the ledger have that name.
+    #[error("`{name}` matches {} sessions", candidates.len())]
+    Ambiguous {
+        /// What was asked for.
+        name: String,
+        /// What it may mean.
+        candidates: Vec<String>,
+    },
+}
+
+impl Error {
+    /// An I/O error about `path`.
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.into();
+        move |source| Error::Io { action, path, source }
+    }
+
+    /// A sentence about stored bytes that do not fit.
+    pub(crate) fn damaged(what: impl Into<String>) -> Error {
+        Error::Damaged { what: what.into() }
+    }
+}

@@ -1,0 +1,305 @@
+//! The file itself: creating, opening, refusing, and the one way to write to it.
+//!
+//! A new ledger is built under another name and renamed into place, so a file of that name is
+//! either complete or not ours. A file that is not ours, newer, or no SQLite file is refused
+//! before SQLite ever sees it, and left untouched.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use crate::lock::WriteLock;
+use crate::{Error, Result, schema};
+
+/// How long a writer waits for another one.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// An open ledger.
+#[derive(Debug)]
+pub struct Ledger {
+    path: PathBuf,
+    conn: Connection,
+    lock: Option<Arc<WriteLock>>,
+}
+
+impl Ledger {
+    /// Opens the ledger at `path` for reading and writing, creating it and its folder if absent.
+    pub fn open(path: &Path) -> Result<Ledger> {
+        assert_sqlite()?;
+        create_folder(path)?;
+        let lock = Arc::new(WriteLock::beside(path)?);
+        match inspect(path)? {
+            Found::Nothing => {
+                let _held = lock.acquire(LONGEST_WAIT);
+                // Another process may have been first.
+                if let Found::Nothing = inspect(path)? {
+                    create(path)?;
+                }
+            }
+            Found::Ledger => {}
+        }
+        let conn = Connection::open_with_flags(
+            path,
+            OpenFlags::SQLITE_OPEN_READ_WRITE
+                | OpenFlags::SQLITE_OPEN_NO_MUTEX
+                | OpenFlags::SQLITE_OPEN_NOFOLLOW,
+        )?;
+        set_up(&conn)?;
+        conn.pragma_update(None, "synchronous", "NORMAL")?;
+        let mut ledger = Ledger { path: path.to_owned(), conn, lock: Some(lock) };
+        ledger.bring_up()?;
+        Ok(ledger)
+    }
+
+    /// Opens an existing ledger for reading only.
+    pub fn open_read_only(path: &Path) -> Result<Ledger> {
+        assert_sqlite()?;
+        if let Found::Nothing = inspect(path)? {
+            return Err(Error::Absent { path: path.to_owned() });
+        }
+        let conn = Connection::open_with_flags(
+            path,
+            OpenFlags::SQLITE_OPEN_READ_ONLY
+                | OpenFlags::SQLITE_OPEN_NO_MUTEX
+                | OpenFlags::SQLITE_OPEN_NOFOLLOW,
+        )?;
+        set_up(&conn)?;
+        let found = user_version(&conn)?;
+        if found > schema::truth_version() {
+            return Err(Error::Newer {
+                path: path.to_owned(),
+                found,
+                known: schema::truth_version(),
+            });
+        }
+        Ok(Ledger { path: path.to_owned(), conn, lock: None })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The connection, for reading.
+    pub(crate) fn conn(&self) -> &Connection {
+        &self.conn
+    }
+
+    /// Runs `write` in one transaction: all of it is stored, or nothing.
+    pub(crate) fn write<T>(
+        &mut self,
+        write: impl FnOnce(&Transaction<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let held = self.lock.as_ref().map(|lock| lock.acquire(LONGEST_WAIT));
+        let tx = self
+            .conn
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(|error| busy(error, &self.path))?;
+        if user_version(&tx)? != schema::truth_version() {
+            return Err(Error::Upgraded);
+        }
+        let projection: i64 = tx
+            .prepare_cached("SELECT projection_version FROM ledger")?
+            .query_row([], |row| row.get(0))?;
+        if projection > schema::projection_version() {
+            return Err(Error::Upgraded);
+        }
+        let value = write(&tx)?;
+        tx.commit().map_err(|error| busy(error, &self.path))?;
+        drop(held);
+        Ok(value)
+    }
+
+    /// The queue of writers, to see whether another process waits for its turn.
+    pub(crate) fn queue(&self) -> Option<Arc<WriteLock>> {
+        self.lock.clone()
+    }
+
+    /// Writes the WAL back into the file and shortens it, if nobody is in the way.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        Ok(())
+    }
+
+    /// Migrates truth, and empties a projection that another version made.
+    fn bring_up(&mut self) -> Result<()> {
+        let found = user_version(&self.conn)?;
+        if found > schema::truth_version() {
+            return Err(Error::Newer {
+                path: self.path.clone(),
+                found,
+                known: schema::truth_version(),
+            });
+        }
+        if found < schema::truth_version() {
+            let _held = self.lock.as_ref().map(|lock| lock.acquire(LONGEST_WAIT));
+            let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let found = user_version(&tx)?;
+            schema::migrate_truth(&tx, found)?;
+            tx.commit()?;
+        }
+        Ok(())
+    }
+}
+
+/// What stands at a ledger's path.
+enum Found {
+    Nothing,
+    Ledger,
+}
+
+/// Looks at the first bytes of the file, without SQLite.
+fn inspect(path: &Path) -> Result<Found> {
+    let refuse = |why: &str| Err(Error::NotALedger { path: path.to_owned(), why: why.to_owned() });
+    let meta = match fs::symlink_metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) => return Err(Error::io("look at", path)(error)),
+    };
+    let kind = meta.file_type();
+    if kind.is_symlink() {
+        return refuse("it is a symbolic link; name the file itself");
+    }
+    if kind.is_dir() {
+        return refuse("it is a folder");
+    }
+    if kind.is_fifo() || kind.is_socket() || kind.is_char_device() || kind.is_block_device() {
+        return refuse("it is not a regular file");
+    }
+    let mut header = [0_u8; 100];
+    let mut file = File::open(path).map_err(Error::io("open", path))?;
+    if let Err(error) = file.read_exact(&mut header) {
+        return match error.kind() {
+            ErrorKind::UnexpectedEof => refuse("it is too short to be one"),
+            _ => Err(Error::io("read", path)(error)),
+        };
+    }
+    if !header.starts_with(b"SQLite format 3\0") {
+        return refuse("it is not an SQLite file");
+    }
+    let application_id = i32::from_be_bytes([header[68], header[69], header[70], header[71]]);
+    if application_id != schema::APPLICATION_ID {
+        return refuse("it is an SQLite file of another program");
+    }
+    Ok(Found::Ledger)
+}
+
+/// Builds a new ledger under another name and renames it into place.
+fn create(path: &Path) -> Result<()> {
+    let mut building = path.as_os_str().to_owned();
+    building.push(format!(".new-{}", std::process::id()));
+    let building = PathBuf::from(building);
+    let _ = fs::remove_file(&building);
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&building)
+        .map_err(Error::io("create", &building))?;
+    let made = fill(&building)
+        .and_then(|()| fs::rename(&building, path).map_err(Error::io("rename", &building)));
+    if made.is_err() {
+        for suffix in ["", "-wal", "-shm", "-journal"] {
+            let mut name = building.as_os_str().to_owned();
+            name.push(suffix);
+            let _ = fs::remove_file(name);
+        }
+    }
+    made
+}
+
+/// Writes the empty ledger.
+fn fill(path: &Path) -> Result<()> {
+    let mut conn = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    conn.pragma_update(None, "page_size", 8192)?;
+    conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    conn.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
+    let mode: String =
+        conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if !mode.eq_ignore_ascii_case("wal") {
+        return Err(Error::NotALedger {
+            path: path.to_owned(),
+            why: "its file system cannot hold a write-ahead log".to_owned(),
+        });
+    }
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    schema::migrate_truth(&tx, 0)?;
+    schema::create_projection(&tx)?;
+    tx.execute(
+        "INSERT INTO ledger (id, ledger_id, epoch, created_at, projection_version, projected_to)
+         VALUES (1, ?1, ?2, ?3, ?4, 0)",
+        (
+            uuid::Uuid::new_v4().to_string(),
+            uuid::Uuid::new_v4().to_string(),
+            crate::clock::now_ms(),
+            schema::projection_version(),
+        ),
+    )?;
+    crate::journal::create(&tx)?;
+    tx.commit()?;
+    conn.close().map_err(|(_, error)| error)?;
+    Ok(())
+}
+
+/// Creates the ledger's folder, for its owner only.
+fn create_folder(path: &Path) -> Result<()> {
+    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    if folder.is_dir() {
+        return Ok(());
+    }
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(Error::io("create folder", folder))
+}
+
+/// Settings of every connection.
+fn set_up(conn: &Connection) -> Result<()> {
+    conn.busy_timeout(LONGEST_WAIT)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    conn.pragma_update(None, "cell_size_check", true)?;
+    conn.pragma_update(None, "mmap_size", 0)?;
+    conn.pragma_update(None, "temp_store", "MEMORY")?;
+    conn.pragma_update(None, "cache_size", -24_576)?;
+    conn.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    conn.pragma_update(None, "wal_autocheckpoint", 4096)?;
+    conn.set_prepared_statement_cache_capacity(128);
+    Ok(())
+}
+
+fn user_version(conn: &Connection) -> Result<i64> {
+    Ok(conn.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))?)
+}
+
+/// A lock that could not be had in time becomes a sentence that says so.
+fn busy(error: rusqlite::Error, path: &Path) -> Error {
+    match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
+            Error::Busy { path: path.to_owned(), seconds: LONGEST_WAIT.as_secs() }
+        }
+        _ => Error::Sqlite(error),
+    }
+}
+
+fn assert_sqlite() -> Result<()> {
+    if rusqlite::version_number() < schema::OLDEST_SQLITE {
+        return Err(Error::damaged(format!(
+            "built with SQLite {}, which can corrupt files; 3.51.3 is the oldest safe one",
+            rusqlite::version()
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! Where sessions are **kept**: one SQLite file with every collected byte, and everything that can
+//! be understood from it.
+//!
+//! This crate holds all SQL. It never prints, never exits and never reads the environment; it is
+//! synchronous. Read in this order: [`ledger`] (the file), `schema/*.sql` (truth and projection),
+//! [`collect`](mod@collect) (files in), `project` (understanding), [`restore`](mod@restore) (files out).
+
+mod chunks;
+mod clock;
+mod collect;
+mod error;
+mod ids;
+mod journal;
+mod ledger;
+mod lock;
+mod project;
+mod query;
+mod restore;
+mod schema;
+mod spans;
+pub mod wire;
+
+pub use collect::{Progress, RootPath, collect};
+pub use error::{Error, Result};
+pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
+pub use ledger::Ledger;
+pub use project::rebuild::rebuild;
+pub use query::{cursors, status};
+pub use restore::{Generations, What, restore};

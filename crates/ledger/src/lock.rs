@@ -1,0 +1,88 @@
+//! Fairness between writers, for which SQLite's own lock is no help: with it alone, one of 16
+//! writers may wait 12 seconds while another writes thousands of times.
+//!
+//! Writers queue on `flock` of a permanent sidecar file. The lock dies with its process, so it can
+//! never be stale, and it is for fairness only: SQLite's lock remains the authority, and whoever
+//! cannot get ours in time goes on without it.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::{Error, Result};
+
+/// The sidecars of one ledger.
+#[derive(Debug)]
+pub(crate) struct WriteLock {
+    path: PathBuf,
+    /// Waiters hold this one shared while they wait.
+    waiters: File,
+}
+
+/// A turn to write. Dropping it ends the turn.
+#[derive(Debug)]
+pub(crate) struct Held {
+    _file: Option<File>,
+}
+
+impl WriteLock {
+    /// The lock of the ledger at `path`.
+    pub(crate) fn beside(path: &Path) -> Result<WriteLock> {
+        let lock = sidecar(path, ".lock");
+        let waiters = open(&sidecar(path, ".wait"))?;
+        open(&lock)?;
+        Ok(WriteLock { path: lock, waiters })
+    }
+
+    /// Waits for a turn, at most `longest`.
+    pub(crate) fn acquire(&self, longest: Duration) -> Held {
+        let Ok(file) = open(&self.path) else { return Held { _file: None } };
+        if file.try_lock().is_ok() {
+            return Held { _file: Some(file) };
+        }
+        let announced = self.waiters.try_lock_shared().is_ok();
+        let (send, receive) = mpsc::channel();
+        // A blocking flock has no time limit, so a thread waits for it. If we stop waiting, the
+        // thread drops the lock as soon as it gets it.
+        std::thread::spawn(move || {
+            if file.lock().is_ok() {
+                let _ = send.send(file);
+            }
+        });
+        let held = Held { _file: receive.recv_timeout(longest).ok() };
+        if announced {
+            let _ = self.waiters.unlock();
+        }
+        held
+    }
+
+    /// True if another process waits for its turn.
+    pub(crate) fn someone_waits(&self) -> bool {
+        match self.waiters.try_lock() {
+            Ok(()) => {
+                let _ = self.waiters.unlock();
+                false
+            }
+            Err(_) => true,
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(Error::io("open", path))
+}
+
+fn sidecar(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}

@@ -1,0 +1,382 @@
+//! What the writer needs to know of a record, owned and flattened, so that decoding can happen on
+//! other threads. Pure: the same record always gives the same draft.
+
+use std::borrow::Cow;
+
+use quipu_transcript::entry::{
+    Block, Entry, Kind, Marks, Parent, Response, Role, Says, Stop, TitleRank, Usage,
+};
+use quipu_transcript::format::{Format, Origin, Part};
+use quipu_transcript::problem::{Problem, ProblemKind};
+use quipu_transcript::record;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use super::search::{self, SearchText};
+use crate::ids::PackedId;
+
+/// What one record says.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    pub(crate) entries: Vec<DraftEntry>,
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// One entry of a record.
+#[derive(Debug)]
+pub(crate) struct DraftEntry {
+    pub(crate) type_name: Cow<'static, str>,
+    pub(crate) is_known: bool,
+    pub(crate) uuid: Option<PackedId>,
+    pub(crate) parent: DraftParent,
+    pub(crate) time: Option<i64>,
+    pub(crate) role: Option<Role>,
+    pub(crate) marks: Marks,
+    pub(crate) content: i64,
+    pub(crate) text: SearchText,
+    /// `text.prose` is what the human or the agent said.
+    pub(crate) is_message: bool,
+    pub(crate) calls: Vec<DraftCall>,
+    pub(crate) results: Vec<DraftResult>,
+    pub(crate) model: Option<Box<str>>,
+    pub(crate) provider: Option<Box<str>>,
+    pub(crate) stop: Option<Stop>,
+    pub(crate) usage: Option<DraftUsage>,
+    pub(crate) detail: Detail,
+    pub(crate) says: Vec<Fact>,
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// What an entry says about its parent.
+#[derive(Debug)]
+pub(crate) enum DraftParent {
+    Unsaid,
+    Root,
+    Id(PackedId),
+    After(PackedId),
+}
+
+/// What only some kinds of entries carry.
+#[derive(Debug)]
+pub(crate) enum Detail {
+    None,
+    Header,
+    Compaction {
+        summary: String,
+        first_kept: Option<PackedId>,
+        compacted_count: Option<u64>,
+        tokens_before: Option<u64>,
+        tokens_after: Option<u64>,
+        trigger: Option<String>,
+        read_files: Vec<String>,
+        modified_files: Vec<String>,
+    },
+    Custom {
+        custom_type: String,
+        data: Option<String>,
+    },
+    Label {
+        target: PackedId,
+        label: Option<String>,
+    },
+    Leaf {
+        target: Option<PackedId>,
+    },
+    Prompt,
+    Document {
+        bytes: u64,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct DraftCall {
+    pub(crate) id: Option<Box<str>>,
+    pub(crate) name: Box<str>,
+    pub(crate) target: Option<Box<str>>,
+    pub(crate) is_partial: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct DraftResult {
+    pub(crate) call_id: Option<Box<str>>,
+    pub(crate) is_error: bool,
+    pub(crate) mentions_error: bool,
+    pub(crate) output_name: Option<Box<str>>,
+}
+
+/// A bill, with what tells it from the same bill elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DraftUsage {
+    pub(crate) usage: Usage,
+    /// Hash of the response's id; `None`: the record stands for its own response.
+    pub(crate) message: Option<i64>,
+    /// Hash of the request's id, 0 when unknown.
+    pub(crate) request: i64,
+}
+
+/// What an entry says about its session.
+#[derive(Debug)]
+pub(crate) enum Fact {
+    Cwd(Box<str>),
+    ClientVersion(Box<str>),
+    GitBranch(Box<str>),
+    HeaderVersion(Box<str>),
+    SessionId(Box<str>),
+    Title(TitleRank, Box<str>),
+    ForkOf(Box<str>),
+    ContinuedIn(Box<str>),
+    SpawnedByCall(Box<str>),
+    ParentSession(Box<str>),
+    AgentType(Box<str>),
+    PullRequest(Box<str>),
+    Spawned { call: Box<str>, agent_id: Box<str> },
+}
+
+/// Turns records of one source into drafts.
+#[derive(Clone, Copy)]
+pub(crate) struct Drafter<'a> {
+    format: &'static dyn Format,
+    origin: &'a Origin,
+}
+
+impl<'a> Drafter<'a> {
+    pub(crate) fn new(format: &'static dyn Format, origin: &'a Origin) -> Drafter<'a> {
+        Drafter { format, origin }
+    }
+
+    /// Reads a whole record.
+    pub(crate) fn draft(&self, bytes: &[u8]) -> Draft {
+        let content = xxh3_64(bytes.trim_ascii()).cast_signed();
+        let mut entries = Vec::new();
+        let (format, origin) = (self.format, self.origin);
+        let problems = record::read(format, origin, bytes, &mut |entry| {
+            let drafted = self.entry(entry, content, entries.len(), bytes.len() as u64);
+            entries.push(drafted);
+        });
+        Draft { entries, problems }
+    }
+
+    /// Reads the head of a record that is too long to be read whole.
+    pub(crate) fn draft_oversize(&self, head: &[u8], length: u64) -> Draft {
+        let mut hasher = Xxh3::new();
+        hasher.update(head);
+        hasher.update(&length.to_le_bytes());
+        let content = hasher.digest().cast_signed();
+        let mut entries = Vec::new();
+        let (format, origin) = (self.format, self.origin);
+        let problems = record::read_oversize(format, origin, head, length, &mut |entry| {
+            let drafted = self.entry(entry, content, entries.len(), length);
+            entries.push(drafted);
+        });
+        Draft { entries, problems }
+    }
+
+    fn entry(&self, entry: &Entry<'_>, content: i64, ordinal: usize, bytes: u64) -> DraftEntry {
+        let mut text = SearchText::default();
+        let mut calls = Vec::new();
+        let mut results = Vec::new();
+        for block in &entry.blocks {
+            match block {
+                Block::Text(words) => text.prose.push(words),
+                Block::Thinking(words) => text.thinking.push(words),
+                Block::ToolCall(call) => {
+                    text.tool_input.push(&call.name);
+                    let target = call
+                        .input
+                        .as_ref()
+                        .and_then(|input| search::push_strings(&mut text.tool_input, input.get()));
+                    calls.push(DraftCall {
+                        id: call.id.as_deref().map(Box::from),
+                        name: call.name.as_ref().into(),
+                        target: target.map(String::into_boxed_str),
+                        is_partial: call.is_partial,
+                    });
+                }
+                Block::ToolResult(result) => {
+                    text.tool_result.push(&result.text);
+                    results.push(DraftResult {
+                        call_id: result.call_id.as_deref().map(Box::from),
+                        is_error: result.is_error,
+                        mentions_error: search::mentions_error(&result.text),
+                        output_name: result.output_file.as_deref().map(Box::from),
+                    });
+                }
+                Block::Image { .. } | Block::Other(_) => {}
+            }
+        }
+        let detail = detail(entry, &mut text, bytes);
+        let is_message = matches!(entry.role, Some(Role::User | Role::Assistant))
+            && matches!(entry.kind, Kind::Message)
+            && !entry.marks.is_meta
+            && !text.prose.as_str().is_empty();
+        DraftEntry {
+            type_name: static_name(&entry.type_name),
+            is_known: !matches!(entry.kind, Kind::Unknown),
+            uuid: entry.id.as_deref().map(PackedId::pack),
+            parent: match &entry.parent {
+                Parent::Unsaid => DraftParent::Unsaid,
+                Parent::Root => DraftParent::Root,
+                Parent::Id(id) => DraftParent::Id(PackedId::pack(id)),
+                Parent::After(id) => DraftParent::After(PackedId::pack(id)),
+            },
+            time: entry.time.map(|time| time.0),
+            role: entry.role,
+            marks: entry.marks,
+            content: content.wrapping_add(ordinal as i64),
+            text,
+            is_message,
+            calls,
+            results,
+            model: entry.model.as_deref().map(Box::from),
+            provider: entry.provider.as_deref().map(Box::from),
+            stop: entry.stop,
+            usage: usage(entry),
+            detail,
+            says: self.facts(&entry.says),
+            problems: entry.problems.clone(),
+        }
+    }
+
+    fn facts(&self, says: &[Says<'_>]) -> Vec<Fact> {
+        says.iter()
+            .filter_map(|said| {
+                Some(match said {
+                    Says::Cwd(cwd) => Fact::Cwd(cwd.as_ref().into()),
+                    Says::ClientVersion(version) => Fact::ClientVersion(version.as_ref().into()),
+                    Says::GitBranch(branch) => Fact::GitBranch(branch.as_ref().into()),
+                    Says::ParentSession(parent) => Fact::ParentSession(parent.as_ref().into()),
+                    Says::HeaderVersion(version) => Fact::HeaderVersion(version.as_ref().into()),
+                    // The file's name wins over what its records claim.
+                    Says::SessionId(_) if self.origin.session.is_some() => return None,
+                    Says::SessionId(id) => Fact::SessionId(id.as_ref().into()),
+                    Says::Title(rank, title) => Fact::Title(*rank, title.as_ref().into()),
+                    Says::ForkOf(of) => Fact::ForkOf(of.as_ref().into()),
+                    Says::ContinuedIn(id) => Fact::ContinuedIn(id.as_ref().into()),
+                    Says::SpawnedByCall(call) => Fact::SpawnedByCall(call.as_ref().into()),
+                    Says::AgentType(kind) => Fact::AgentType(kind.as_ref().into()),
+                    Says::PullRequest(url) => Fact::PullRequest(url.as_ref().into()),
+                    Says::Spawned { call, agent_id } => Fact::Spawned {
+                        call: call.as_ref().into(),
+                        agent_id: agent_id.as_ref().into(),
+                    },
+                })
+            })
+            .collect()
+    }
+}
+
+/// What only this kind carries; text that belongs to it goes into the search text.
+fn detail(entry: &Entry<'_>, text: &mut SearchText, bytes: u64) -> Detail {
+    let owned = |value: &Option<Cow<'_, str>>| value.as_deref().map(str::to_owned);
+    match &entry.kind {
+        Kind::Header => Detail::Header,
+        Kind::Compaction(compaction) => {
+            text.prose.push(&compaction.summary);
+            Detail::Compaction {
+                summary: compaction.summary.as_ref().to_owned(),
+                first_kept: compaction.first_kept.as_deref().map(PackedId::pack),
+                compacted_count: compaction.compacted_count,
+                tokens_before: compaction.tokens_before,
+                tokens_after: compaction.tokens_after,
+                trigger: owned(&compaction.trigger),
+                read_files: compaction.read_files.clone(),
+                modified_files: compaction.modified_files.clone(),
+            }
+        }
+        Kind::BranchSummary { summary, .. } => {
+            text.prose.push(summary);
+            Detail::None
+        }
+        Kind::Custom { custom_type, data } => Detail::Custom {
+            custom_type: custom_type.as_ref().to_owned(),
+            data: data
+                .as_ref()
+                .map(|data| data.get())
+                .filter(|data| data.len() <= LONGEST_CUSTOM)
+                .map(str::to_owned),
+        },
+        Kind::Label { target, label } => {
+            Detail::Label { target: PackedId::pack(target), label: owned(label) }
+        }
+        Kind::Leaf { target, .. } => Detail::Leaf { target: target.as_deref().map(PackedId::pack) },
+        Kind::Prompt => Detail::Prompt,
+        Kind::Document => Detail::Document { bytes },
+        Kind::Message
+        | Kind::ModelChange
+        | Kind::ThinkingLevel(_)
+        | Kind::ContextEdit { .. }
+        | Kind::Reset { .. }
+        | Kind::Note
+        | Kind::Unknown => Detail::None,
+    }
+}
+
+/// Payloads of custom entries above this stay in the record only.
+const LONGEST_CUSTOM: usize = 64 << 10;
+
+fn usage(entry: &Entry<'_>) -> Option<DraftUsage> {
+    let usage = entry.usage?;
+    let hash = |tag: &str, parts: &[&str]| {
+        let mut hasher = Xxh3::new();
+        hasher.update(tag.as_bytes());
+        for part in parts {
+            hasher.update(&[0]);
+            hasher.update(part.as_bytes());
+        }
+        // 0 means "unknown".
+        hasher.digest().max(1).cast_signed()
+    };
+    let (message, request) = match &entry.response {
+        Some(Response { id, request }) => (
+            Some(hash("response", &[id])),
+            request.as_deref().map_or(0, |request| hash("request", &[request])),
+        ),
+        None => {
+            // OpenClaw copies entries when it forks: same id, same time, same model.
+            let known = entry.id.as_deref().zip(entry.time);
+            let message = known.map(|(id, time)| {
+                let time = time.0.to_string();
+                hash("entry", &[id, &time, entry.model.as_deref().unwrap_or_default()])
+            });
+            (message, 0)
+        }
+    };
+    Some(DraftUsage { usage, message, request })
+}
+
+/// Most type names are one of a few; those need no allocation.
+fn static_name(name: &str) -> Cow<'static, str> {
+    const COMMON: &[&str] = &[
+        "user",
+        "assistant",
+        "message",
+        "progress",
+        "system",
+        "attachment",
+        "file-history-snapshot",
+        "queue-operation",
+        "custom",
+        "tool-output",
+        "history",
+    ];
+    match COMMON.iter().find(|common| **common == name) {
+        Some(common) => Cow::Borrowed(common),
+        None if name.len() > LONGEST_TYPE => {
+            let mut end = LONGEST_TYPE;
+            while !name.is_char_boundary(end) {
+                end -= 1;
+            }
+            Cow::Owned(name.get(..end).unwrap_or_default().to_owned())
+        }
+        None => Cow::Owned(name.to_owned()),
+    }
+}
+
+/// Type names are short; a hostile one is cut.
+const LONGEST_TYPE: usize = 128;
+
+/// A draft for an unterminated tail that became a record because nothing will follow it.
+pub(crate) fn mark_unterminated(draft: &mut Draft, part: Part) {
+    if part.framing() == quipu_transcript::format::Framing::Lines {
+        draft.problems.push(Problem::new(ProblemKind::Unterminated, "no newline at the end"));
+    }
+}

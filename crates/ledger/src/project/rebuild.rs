@@ -1,0 +1,190 @@
+//! Derives the projection again from truth, in slices: a rebuild that is interrupted goes on where
+//! it stopped, with the next command that needs the projection.
+
+use std::collections::HashMap;
+
+use quipu_transcript::format::{self, Format, Origin};
+use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
+use rusqlite::{Connection, OptionalExtension, Transaction};
+
+use super::draft::{Draft, Drafter, mark_unterminated};
+use super::{Fold, Place, absent, tail};
+use crate::chunks::RecordReader;
+use crate::ids::{GenerationId, Seq, SourceId};
+use crate::journal::{self, Event};
+use crate::ledger::Ledger;
+use crate::wire::RebuildReport;
+use crate::{Result, schema};
+
+/// How much is projected between two commits.
+const SLICE: u64 = 32 << 20;
+
+/// Drops the projection and derives it again. `progress` is told how many of how many records are
+/// done.
+pub fn rebuild(ledger: &mut Ledger, progress: &mut dyn FnMut(u64, u64)) -> Result<RebuildReport> {
+    ledger.write(|tx| {
+        schema::drop_projection(tx)?;
+        schema::create_projection(tx)?;
+        tx.execute(
+            "UPDATE ledger SET projection_version = ?1, projected_to = 0",
+            [schema::projection_version()],
+        )?;
+        Ok(())
+    })?;
+    catch_up(ledger, progress)
+}
+
+/// True if some records are not in the projection, or another version made it.
+pub(crate) fn is_behind(conn: &Connection) -> Result<bool> {
+    let (version, to, last): (i64, i64, i64) = conn.query_row(
+        "SELECT projection_version, projected_to, (SELECT coalesce(max(seq), 0) FROM records) FROM ledger",
+        [],
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+    )?;
+    Ok(version < schema::projection_version() || to < last)
+}
+
+/// Brings the projection up to the last record.
+pub(crate) fn catch_up(
+    ledger: &mut Ledger,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<RebuildReport> {
+    let version: i64 =
+        ledger.conn().query_row("SELECT projection_version FROM ledger", [], |row| row.get(0))?;
+    if version < schema::projection_version() {
+        return rebuild(ledger, progress);
+    }
+    let mut report = RebuildReport::default();
+    let mut fold = Fold::default();
+    loop {
+        let (records, to, total) = ledger.write(|tx| {
+            // Another process may have gone on meanwhile; its rows are what counts.
+            fold.let_go();
+            let slice = slice(tx, &mut fold)?;
+            let total: i64 =
+                tx.query_row("SELECT coalesce(max(seq), 0) FROM records", [], |row| row.get(0))?;
+            if slice.1.0 >= total {
+                finish(tx)?;
+            }
+            Ok((slice.0, slice.1, total as u64))
+        })?;
+        report.records += records;
+        progress(to.0 as u64, total);
+        if to.0 as u64 >= total {
+            break;
+        }
+    }
+    report.problems = fold.problems;
+    report.sessions =
+        ledger.conn().query_row("SELECT count(*) FROM sessions", [], |row| row.get::<_, i64>(0))?
+            as u64;
+    Ok(report)
+}
+
+/// Projects the next records. Returns how many, and up to which.
+fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
+    let from: Seq = tx.query_row("SELECT projected_to FROM ledger", [], |row| row.get(0))?;
+    let mut reader = RecordReader::new(tx);
+    let mut places: HashMap<GenerationId, Option<Home>> = HashMap::new();
+    let mut statement = tx.prepare_cached(
+        "SELECT seq, generation, start, length FROM records WHERE seq > ?1 ORDER BY seq",
+    )?;
+    let mut rows = statement.query([from])?;
+    let (mut done, mut bytes, mut count) = (from, 0, 0);
+    while bytes < SLICE
+        && let Some(row) = rows.next()?
+    {
+        let seq: Seq = row.get(0)?;
+        let generation: GenerationId = row.get(1)?;
+        let start = row.get::<_, i64>(2)? as u64;
+        let length = row.get::<_, i64>(3)? as u64;
+        if let std::collections::hash_map::Entry::Vacant(vacant) = places.entry(generation) {
+            vacant.insert(Home::of(tx, generation)?);
+        }
+        match places.get(&generation) {
+            Some(Some(home)) => {
+                let draft = read(&mut reader, home, seq, length)?;
+                let place = Place {
+                    format: home.format,
+                    origin: &home.origin,
+                    source: home.source,
+                    generation,
+                    start,
+                    length,
+                };
+                fold.record(tx, &place, seq, draft)?;
+            }
+            _ => {
+                if let Ok(event) = serde_json::from_slice::<Event>(&reader.read(seq)?) {
+                    fold.event(tx, seq, &event)?;
+                }
+            }
+        }
+        bytes += length;
+        count += 1;
+        done = seq;
+    }
+    fold.save(tx)?;
+    tx.execute("UPDATE ledger SET projected_to = ?1", [done])?;
+    Ok((count, done))
+}
+
+/// What is a function of truth as a whole.
+fn finish(tx: &Transaction<'_>) -> Result<()> {
+    let rewritten: Vec<SourceId> = tx
+        .prepare("SELECT DISTINCT source FROM generations WHERE number > 1")?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for source in rewritten {
+        absent::mark(tx, source)?;
+    }
+    let tails: Vec<GenerationId> = tx
+        .prepare("SELECT id FROM generations WHERE tail_stands = 1 AND tail_length > 0")?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for generation in tails {
+        tail::project(tx, generation)?;
+    }
+    Ok(())
+}
+
+/// Where a generation's records belong.
+struct Home {
+    format: &'static dyn Format,
+    origin: Origin,
+    source: SourceId,
+}
+
+impl Home {
+    /// `None` for the journal.
+    fn of(conn: &Connection, generation: GenerationId) -> Result<Option<Home>> {
+        let found = conn
+            .query_row(
+                "SELECT s.id, s.format, s.first_path
+                   FROM generations g JOIN sources s ON s.id = g.source
+                  WHERE g.id = ?1 AND s.id <> ?2",
+                (generation, journal::SOURCE),
+                |row| Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, Vec<u8>>(2)?)),
+            )
+            .optional()?;
+        Ok(found.and_then(|(source, name, path)| {
+            let format = format::by_name(&name)?;
+            Some(Home { format, origin: format.origin(&path), source })
+        }))
+    }
+}
+
+/// The draft of a stored record: the same that collecting made.
+fn read(reader: &mut RecordReader<'_>, home: &Home, seq: Seq, length: u64) -> Result<Draft> {
+    let drafter = Drafter::new(home.format, &home.origin);
+    if length > DECODE_LIMIT as u64 {
+        let head = reader.head(seq, OVERSIZE_HEAD)?;
+        return Ok(drafter.draft_oversize(&head, length));
+    }
+    let bytes = reader.read(seq)?;
+    let mut draft = drafter.draft(&bytes);
+    if bytes.last() != Some(&b'\n') {
+        mark_unterminated(&mut draft, home.origin.part);
+    }
+    Ok(draft)
+}

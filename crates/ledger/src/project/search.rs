@@ -1,0 +1,270 @@
+//! Which words of an entry go into the search index: everything people and tools wrote, except
+//! base64 and whatever exceeds a mebibyte.
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+/// At most this much text of one entry is indexed.
+pub(crate) const LONGEST: usize = 1 << 20;
+
+/// A run of base64 characters this long is no word.
+const LONGEST_WORD: usize = 512;
+
+/// The text of one entry, by where it stands.
+#[derive(Debug, Default)]
+pub(crate) struct SearchText {
+    pub(crate) prose: Text,
+    pub(crate) thinking: Text,
+    pub(crate) tool_input: Text,
+    pub(crate) tool_result: Text,
+}
+
+impl SearchText {
+    /// True if there is nothing to index.
+    pub(crate) fn is_empty(&self) -> bool {
+        [&self.prose, &self.thinking, &self.tool_input, &self.tool_result]
+            .iter()
+            .all(|text| text.0.is_empty())
+    }
+}
+
+/// Some text, pieces joined by newlines.
+#[derive(Debug, Default)]
+pub(crate) struct Text(String);
+
+impl Text {
+    /// Adds a piece.
+    pub(crate) fn push(&mut self, piece: &str) {
+        if piece.is_empty() {
+            return;
+        }
+        if !self.0.is_empty() {
+            self.0.push('\n');
+        }
+        self.0.push_str(piece);
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What is indexed of it, and how many bytes are not.
+    pub(crate) fn indexed(&self, left: &mut usize) -> (std::borrow::Cow<'_, str>, usize) {
+        let mut text = without_base64(&self.0);
+        let mut cut = 0;
+        if text.len() > *left {
+            let mut end = *left;
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            cut = text.len() - end;
+            text = match text {
+                std::borrow::Cow::Borrowed(text) => {
+                    std::borrow::Cow::Borrowed(text.get(..end).unwrap_or_default())
+                }
+                std::borrow::Cow::Owned(mut text) => {
+                    text.truncate(end);
+                    std::borrow::Cow::Owned(text)
+                }
+            };
+        }
+        *left -= text.len();
+        (text, cut)
+    }
+}
+
+/// The text without runs of base64. NUL would end a word in SQLite's view, so it becomes a space.
+fn without_base64(text: &str) -> std::borrow::Cow<'_, str> {
+    use std::borrow::Cow;
+    let has_nul = memchr::memchr(0, text.as_bytes()).is_some();
+    if text.len() < LONGEST_WORD && !has_nul {
+        return Cow::Borrowed(text);
+    }
+    let is_base64 =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'_' | b'-');
+    let bytes = text.as_bytes();
+    let mut kept: Option<String> = None;
+    let mut copied = 0;
+    let mut at = 0;
+    // Looks only at every LONGEST_WORD-th byte: a run that long cannot hide between two of them.
+    while let Some(probe) = bytes.get(at..).and_then(|rest| rest.get(LONGEST_WORD - 1)) {
+        if !is_base64(*probe) {
+            at += LONGEST_WORD;
+            continue;
+        }
+        let middle = at + LONGEST_WORD - 1;
+        let start = bytes
+            .get(copied..middle)
+            .unwrap_or_default()
+            .iter()
+            .rposition(|byte| !is_base64(*byte))
+            .map_or(copied, |last| copied + last + 1);
+        let end = bytes
+            .get(middle..)
+            .unwrap_or_default()
+            .iter()
+            .position(|byte| !is_base64(*byte))
+            .map_or(bytes.len(), |length| middle + length);
+        if end - start >= LONGEST_WORD {
+            let kept = kept.get_or_insert_default();
+            kept.push_str(text.get(copied..start).unwrap_or_default());
+            kept.push(' ');
+            copied = end;
+        }
+        at = end;
+    }
+    let text = match kept {
+        None => Cow::Borrowed(text),
+        Some(mut kept) => {
+            kept.push_str(text.get(copied..).unwrap_or_default());
+            Cow::Owned(kept)
+        }
+    };
+    if has_nul { Cow::Owned(text.replace('\0', " ")) } else { text }
+}
+
+/// The spec's error words.
+pub(crate) fn mentions_error(text: &str) -> bool {
+    ["error", "Error", "failed", "FAILED"]
+        .iter()
+        .any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some())
+}
+
+/// The keys of a tool's input that say what the call is about, best first.
+const TARGETS: &[&str] =
+    &["file_path", "path", "notebook_path", "command", "query", "pattern", "url", "prompt"];
+
+/// A target is a line for people.
+const LONGEST_TARGET: usize = 1024;
+
+/// Adds every string inside a piece of JSON to `text`, and returns what the call is about.
+pub(crate) fn push_strings(text: &mut Text, json: &str) -> Option<String> {
+    let mut strings = Strings { text, target: None, rank: TARGETS.len(), depth: 0 };
+    let mut deserializer = serde_json::Deserializer::from_str(json);
+    // What cannot be read stays unindexed; the record itself is kept whole.
+    let _ = strings.deserialize(&mut deserializer);
+    strings.target
+}
+
+struct Strings<'t> {
+    text: &'t mut Text,
+    target: Option<String>,
+    rank: usize,
+    depth: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for &mut Strings<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Strings<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("any JSON")
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<(), E> {
+        self.text.push(value);
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        self.depth += 1;
+        while seq.next_element_seed(&mut *self)?.is_some() {}
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        self.depth += 1;
+        while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
+            let rank = TARGETS.iter().position(|target| *target == key).unwrap_or(TARGETS.len());
+            if self.depth == 1 && rank < self.rank {
+                match map.next_value::<serde_json::Value>()? {
+                    serde_json::Value::String(value) => {
+                        self.text.push(&value);
+                        let mut value = value;
+                        let mut end = LONGEST_TARGET.min(value.len());
+                        while !value.is_char_boundary(end) {
+                            end -= 1;
+                        }
+                        value.truncate(end);
+                        self.rank = rank;
+                        self.target = Some(value);
+                    }
+                    other => push_value(self.text, &other),
+                }
+            } else if self.text.0.len() > LONGEST {
+                map.next_value::<IgnoredAny>()?;
+            } else {
+                map.next_value_seed(&mut *self)?;
+            }
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+}
+
+fn push_value(text: &mut Text, value: &serde_json::Value) {
+    match value {
+        serde_json::Value::String(string) => text.push(string),
+        serde_json::Value::Array(list) => list.iter().for_each(|value| push_value(text, value)),
+        serde_json::Value::Object(map) => map.values().for_each(|value| push_value(text, value)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_left_out() {
+        let blob = "QUJD".repeat(400);
+        let text = format!("before {blob} after");
+        assert_eq!(without_base64(&text), "before   after");
+        let words = "short words ".repeat(200);
+        assert_eq!(without_base64(&words), words);
+        assert_eq!(without_base64(&blob), " ");
+    }
+
+    #[test]
+    fn nul_is_no_word() {
+        assert_eq!(without_base64("a\0b"), "a b");
+    }
+
+    #[test]
+    fn the_target_is_the_first_of_the_list() {
+        let mut text = Text::default();
+        let target = push_strings(
+            &mut text,
+            r#"{"query":"q","edits":[{"a":"deep"}],"path":"src/a.rs","n":1e400}"#,
+        );
+        assert_eq!(target.as_deref(), Some("src/a.rs"));
+        assert_eq!(text.as_str(), "q\ndeep\nsrc/a.rs");
+    }
+}

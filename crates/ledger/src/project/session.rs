@@ -1,0 +1,403 @@
+//! The `sessions` table: one row per conversation, kept in memory while its records are folded in.
+
+use std::collections::HashMap;
+
+use quipu_transcript::entry::TitleRank;
+use quipu_transcript::format::{self, Archive, Origin, Part};
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::draft::Fact;
+use crate::Result;
+use crate::ids::{EntryId, PackedId, SessionRow, SourceId};
+
+/// First prompts are for lists.
+const LONGEST_PROMPT: usize = 500;
+
+/// A session while its records are folded in.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) row: SessionRow,
+    pub(crate) columns: Columns,
+    pub(crate) is_dirty: bool,
+    /// Everything about the session is in memory: nothing of it was in the ledger before.
+    pub(crate) is_complete: bool,
+    pub(crate) tree: super::tree::Tree,
+    pub(crate) calls: super::tools::Calls,
+}
+
+/// The columns of a session's row that records change.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Columns {
+    pub(crate) part: String,
+    pub(crate) parent_id: Option<String>,
+    pub(crate) parent_call: Option<String>,
+    pub(crate) agent_type: Option<String>,
+    pub(crate) fork_of: Option<String>,
+    pub(crate) continued_in: Option<String>,
+    pub(crate) project: Option<String>,
+    pub(crate) cwd: Option<String>,
+    pub(crate) git_branch: Option<String>,
+    pub(crate) client_version: Option<String>,
+    pub(crate) header_version: Option<String>,
+    pub(crate) title: Option<String>,
+    pub(crate) title_rank: Option<i64>,
+    pub(crate) first_prompt: Option<String>,
+    pub(crate) pull_request: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) started_at: Option<i64>,
+    pub(crate) updated_at: Option<i64>,
+    pub(crate) entries: i64,
+    pub(crate) turns: i64,
+    pub(crate) messages: i64,
+    pub(crate) tool_calls: i64,
+    pub(crate) compactions: i64,
+    pub(crate) leaf: Option<EntryId>,
+    pub(crate) first_uuid: Option<PackedId>,
+}
+
+/// The name that a session goes by: format, agent, id.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Name {
+    pub(crate) format: &'static str,
+    pub(crate) agent: String,
+    pub(crate) id: String,
+}
+
+/// How much a part says about what the session is; the most telling one names it.
+fn weight(part: &str) -> u8 {
+    match part {
+        "transcript" => 4,
+        "agent" => 3,
+        "subagent" => 2,
+        _ => 1,
+    }
+}
+
+/// The kind of session that a part belongs to.
+fn session_part(part: Part) -> &'static str {
+    match part {
+        Part::Transcript | Part::ToolOutput => "transcript",
+        Part::Agent => "agent",
+        Part::Subagent | Part::SubagentMeta => "subagent",
+        Part::PromptHistory => "prompt_history",
+    }
+}
+
+impl Session {
+    /// A session that the ledger has not heard of before.
+    pub(crate) fn new(row: SessionRow) -> Session {
+        Session {
+            row,
+            columns: Columns::default(),
+            is_dirty: true,
+            is_complete: true,
+            tree: Default::default(),
+            calls: Default::default(),
+        }
+    }
+
+    /// Finds the session of that name.
+    pub(crate) fn find(conn: &Connection, name: &Name) -> Result<Option<Session>> {
+        let found = conn
+            .prepare_cached(
+                "SELECT id, part, parent_id, parent_call, agent_type, fork_of, continued_in,
+                        project, cwd, git_branch, client_version, header_version, title,
+                        title_rank, first_prompt, pull_request, model, started_at, updated_at,
+                        entries, turns, messages, tool_calls, compactions, leaf, first_uuid
+                   FROM sessions WHERE format = ?1 AND agent = ?2 AND session_id = ?3",
+            )?
+            .query_row((name.format, &name.agent, &name.id), |row| {
+                Ok((row.get(0)?, Columns::from_row(row)?))
+            })
+            .optional()?;
+        Ok(found.map(|(row, columns)| Session {
+            row,
+            columns,
+            is_dirty: false,
+            is_complete: false,
+            tree: Default::default(),
+            calls: Default::default(),
+        }))
+    }
+
+    /// What the path of a record says.
+    pub(crate) fn place(&mut self, origin: &Origin) {
+        let part = session_part(origin.part);
+        if weight(part) > weight(&self.columns.part) || self.columns.part.is_empty() {
+            self.columns.part = part.to_owned();
+            self.is_dirty = true;
+        }
+        for (column, said) in [
+            (&mut self.columns.parent_id, &origin.parent),
+            (&mut self.columns.project, &origin.project),
+        ] {
+            if column.is_none() && said.is_some() {
+                column.clone_from(said);
+                self.is_dirty = true;
+            }
+        }
+    }
+
+    /// What a record says about the session.
+    pub(crate) fn learn(&mut self, fact: &Fact) {
+        /// The first one said stays.
+        fn first(column: &mut Option<String>, said: &str) -> bool {
+            if column.is_some() || said.is_empty() {
+                return false;
+            }
+            *column = Some(said.to_owned());
+            true
+        }
+        /// The last one said stays.
+        fn last(column: &mut Option<String>, said: &str) -> bool {
+            if said.is_empty() || column.as_deref() == Some(said) {
+                return false;
+            }
+            *column = Some(said.to_owned());
+            true
+        }
+        let columns = &mut self.columns;
+        self.is_dirty |= match fact {
+            Fact::Cwd(cwd) => first(&mut columns.cwd, cwd),
+            Fact::ClientVersion(version) => last(&mut columns.client_version, version),
+            Fact::GitBranch(branch) => last(&mut columns.git_branch, branch),
+            Fact::HeaderVersion(version) => first(&mut columns.header_version, version),
+            Fact::ForkOf(of) => first(&mut columns.fork_of, of),
+            Fact::ContinuedIn(id) => last(&mut columns.continued_in, id),
+            Fact::SpawnedByCall(call) => last(&mut columns.parent_call, call),
+            Fact::ParentSession(parent) => first(&mut columns.parent_id, parent),
+            Fact::AgentType(kind) => last(&mut columns.agent_type, kind),
+            Fact::PullRequest(url) => last(&mut columns.pull_request, url),
+            Fact::Title(rank, title) => columns.set_title(*rank, title),
+            Fact::SessionId(_) | Fact::Spawned { .. } => false,
+        };
+    }
+
+    /// Widens the session's time to include `time`.
+    pub(crate) fn saw(&mut self, time: Option<i64>) {
+        let Some(time) = time else { return };
+        let columns = &mut self.columns;
+        if columns.started_at.is_none_or(|start| time < start) {
+            columns.started_at = Some(time);
+            self.is_dirty = true;
+        }
+        if columns.updated_at.is_none_or(|end| time > end) {
+            columns.updated_at = Some(time);
+            self.is_dirty = true;
+        }
+    }
+
+    /// Keeps the first prompt.
+    pub(crate) fn prompted(&mut self, text: &str) {
+        if self.columns.first_prompt.is_none() && !text.is_empty() {
+            self.columns.first_prompt = Some(text.chars().take(LONGEST_PROMPT).collect());
+            self.is_dirty = true;
+        }
+    }
+
+    /// Writes the row.
+    pub(crate) fn save(&mut self, conn: &Connection, name: &Name) -> Result<()> {
+        if !self.is_dirty {
+            return Ok(());
+        }
+        let state = state(conn, self.row)?;
+        let c = &self.columns;
+        conn.prepare_cached(
+            "INSERT INTO sessions
+                (id, format, agent, session_id, part, state, parent_id, parent_call, agent_type,
+                 fork_of, continued_in, project, cwd, git_branch, client_version, header_version,
+                 title, title_rank, first_prompt, pull_request, model, started_at, updated_at,
+                 entries, turns, messages, tool_calls, compactions, leaf, first_uuid)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
+                     ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)
+             ON CONFLICT (id) DO UPDATE SET
+                part = ?5, state = ?6, parent_id = ?7, parent_call = ?8, agent_type = ?9,
+                fork_of = ?10, continued_in = ?11, project = ?12, cwd = ?13, git_branch = ?14,
+                client_version = ?15, header_version = ?16, title = ?17, title_rank = ?18,
+                first_prompt = ?19, pull_request = ?20, model = ?21, started_at = ?22,
+                updated_at = ?23, entries = ?24, turns = ?25, messages = ?26, tool_calls = ?27,
+                compactions = ?28, leaf = ?29, first_uuid = ?30",
+        )?
+        .execute(rusqlite::params![
+            self.row,
+            name.format,
+            name.agent,
+            name.id,
+            c.part,
+            state,
+            c.parent_id,
+            c.parent_call,
+            c.agent_type,
+            c.fork_of,
+            c.continued_in,
+            c.project,
+            c.cwd,
+            c.git_branch,
+            c.client_version,
+            c.header_version,
+            c.title,
+            c.title_rank,
+            c.first_prompt,
+            c.pull_request,
+            c.model,
+            c.started_at,
+            c.updated_at,
+            c.entries,
+            c.turns,
+            c.messages,
+            c.tool_calls,
+            c.compactions,
+            c.leaf,
+            c.first_uuid,
+        ])?;
+        self.is_dirty = false;
+        Ok(())
+    }
+}
+
+impl Columns {
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Columns> {
+        Ok(Columns {
+            part: row.get("part")?,
+            parent_id: row.get("parent_id")?,
+            parent_call: row.get("parent_call")?,
+            agent_type: row.get("agent_type")?,
+            fork_of: row.get("fork_of")?,
+            continued_in: row.get("continued_in")?,
+            project: row.get("project")?,
+            cwd: row.get("cwd")?,
+            git_branch: row.get("git_branch")?,
+            client_version: row.get("client_version")?,
+            header_version: row.get("header_version")?,
+            title: row.get("title")?,
+            title_rank: row.get("title_rank")?,
+            first_prompt: row.get("first_prompt")?,
+            pull_request: row.get("pull_request")?,
+            model: row.get("model")?,
+            started_at: row.get("started_at")?,
+            updated_at: row.get("updated_at")?,
+            entries: row.get("entries")?,
+            turns: row.get("turns")?,
+            messages: row.get("messages")?,
+            tool_calls: row.get("tool_calls")?,
+            compactions: row.get("compactions")?,
+            leaf: row.get("leaf")?,
+            first_uuid: row.get("first_uuid")?,
+        })
+    }
+
+    /// The best rank wins, among equals the last one. An empty title takes one of its rank away.
+    fn set_title(&mut self, rank: TitleRank, title: &str) -> bool {
+        let rank = rank as i64;
+        if self.title_rank.is_some_and(|known| known > rank) {
+            return false;
+        }
+        let title = (!title.trim().is_empty()).then(|| title.to_owned());
+        let rank = title.is_some().then_some(rank);
+        if (self.title.as_ref(), self.title_rank) == (title.as_ref(), rank) {
+            return false;
+        }
+        (self.title, self.title_rank) = (title, rank);
+        true
+    }
+}
+
+/// What has become of a session's files: `live`, `archived`, `deleted`, `gone`, or `lost` if there
+/// never was a transcript to collect.
+fn state(conn: &Connection, session: SessionRow) -> Result<&'static str> {
+    let mut statement = conn.prepare_cached(
+        "SELECT s.kind, s.format, s.path, s.is_gone
+           FROM session_sources ss JOIN sources s ON s.id = ss.source
+          WHERE ss.session = ?1 AND ss.part IN ('transcript', 'agent', 'subagent')",
+    )?;
+    let mut rows = statement.query([session])?;
+    let mut best: Option<&'static str> = None;
+    while let Some(row) = rows.next()? {
+        let archive = format::by_name(row.get_ref(1)?.as_str().unwrap_or_default())
+            .and_then(|format| format.origin(row.get_ref(2).ok()?.as_blob().ok()?).archive);
+        let state = match (row.get::<_, bool>(3)?, archive) {
+            (true, _) => "gone",
+            (false, Some(Archive::Deleted)) => "deleted",
+            (false, Some(Archive::Reset | Archive::Backup)) => "archived",
+            (false, None) => "live",
+        };
+        // Alphabetical order happens to be wrong; this is the order of liveliness.
+        let order = ["gone", "deleted", "archived", "live"];
+        let rank = |state| order.iter().position(|other| *other == state);
+        if best.is_none_or(|best| rank(state) > rank(best)) {
+            best = Some(state);
+        }
+    }
+    Ok(best.unwrap_or("lost"))
+}
+
+/// Brings the state of every session of a source up to date.
+pub(crate) fn refresh_states(conn: &Connection, source: SourceId) -> Result<()> {
+    let sessions: Vec<SessionRow> = conn
+        .prepare_cached("SELECT session FROM session_sources WHERE source = ?1")?
+        .query_map([source], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for session in sessions {
+        let state = state(conn, session)?;
+        conn.prepare_cached("UPDATE sessions SET state = ?2 WHERE id = ?1 AND state <> ?2")?
+            .execute((session, state))?;
+    }
+    Ok(())
+}
+
+/// The sessions that are being folded, by name and by row.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    rows: HashMap<Name, SessionRow>,
+    open: HashMap<SessionRow, (Name, Session)>,
+}
+
+/// At most this many sessions are kept open between two commits.
+const MOST_OPEN: usize = 64;
+
+impl Sessions {
+    /// The session of that name, created by the record `seq` if there is none.
+    pub(crate) fn get(
+        &mut self,
+        conn: &Connection,
+        name: &Name,
+        seq: SessionRow,
+    ) -> Result<&mut Session> {
+        let row = match self.rows.get(name) {
+            Some(row) => *row,
+            None => {
+                if self.open.len() >= MOST_OPEN {
+                    self.close(conn)?;
+                }
+                let session = match Session::find(conn, name)? {
+                    Some(session) => session,
+                    None => Session::new(seq),
+                };
+                let row = session.row;
+                self.rows.insert(name.clone(), row);
+                self.open.insert(row, (name.clone(), session));
+                row
+            }
+        };
+        self.open
+            .get_mut(&row)
+            .map(|(_, session)| session)
+            .ok_or_else(|| crate::Error::damaged("a session lost its row".to_owned()))
+    }
+
+    /// Writes all rows that changed.
+    pub(crate) fn save(&mut self, conn: &Connection) -> Result<()> {
+        for (name, session) in self.open.values_mut() {
+            session.save(conn, name)?;
+        }
+        Ok(())
+    }
+
+    /// Writes all rows that changed and lets go of them.
+    pub(crate) fn close(&mut self, conn: &Connection) -> Result<()> {
+        self.save(conn)?;
+        self.rows.clear();
+        self.open.clear();
+        Ok(())
+    }
+}

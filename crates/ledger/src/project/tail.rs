@@ -1,0 +1,79 @@
+//! Provisional entries: what the bytes after the last newline say, once they stand still. They are
+//! readable and searchable like others, but nothing hangs off them and nothing is counted.
+
+use quipu_transcript::format;
+use rusqlite::{OptionalExtension, Transaction};
+
+use super::draft::Drafter;
+use super::{index, insert_row};
+use crate::ids::{EntryId, GenerationId, SessionRow, SourceId};
+use crate::{Result, spans};
+
+/// Tails above this are not shown before they end.
+pub(crate) const LONGEST: u64 = 1 << 20;
+
+/// Brings the provisional entry of a generation up to date. Returns whether a tail was decoded.
+pub(crate) fn project(tx: &Transaction<'_>, generation: GenerationId) -> Result<bool> {
+    remove(tx, generation)?;
+    let found = tx
+        .prepare_cached(
+            "SELECT s.id, s.format, s.first_path, g.tail_length
+               FROM generations g JOIN sources s ON s.id = g.source AND s.generation = g.id
+              WHERE g.id = ?1 AND g.tail_stands = 1 AND g.tail_length BETWEEN 1 AND ?2
+                AND s.is_gone = 0",
+        )?
+        .query_row((generation, LONGEST as i64), |row| {
+            Ok((
+                row.get::<_, SourceId>(0)?,
+                row.get::<_, String>(1)?,
+                row.get::<_, Vec<u8>>(2)?,
+                row.get::<_, i64>(3)? as u64,
+            ))
+        })
+        .optional()?;
+    let Some((source, format_name, path, length)) = found else { return Ok(false) };
+    let Some(format) = format::by_name(&format_name) else { return Ok(false) };
+    let origin = format.origin(&path);
+    let mut bytes = Vec::with_capacity(length as usize);
+    spans::stream_tail(tx, generation, &mut |part| {
+        bytes.extend_from_slice(part);
+        Ok(())
+    })?;
+    let mut draft = Drafter::new(format, &origin).draft(&bytes);
+    // A tail that is no whole record yet says nothing.
+    if draft.entries.len() != 1 || !draft.problems.is_empty() {
+        return Ok(true);
+    }
+    let Some(mut entry) = draft.entries.pop() else { return Ok(true) };
+    // The record that it becomes must not find itself in the session already.
+    entry.uuid = None;
+    let id = EntryId::provisional(generation);
+    // It joins the session of the records before it; it never begins one, for a session is numbered
+    // by its first record.
+    let tip: Option<(Option<SessionRow>, Option<EntryId>, Option<EntryId>)> = tx
+        .prepare_cached("SELECT session, last_entry, last_turn FROM source_tips WHERE source = ?1")?
+        .query_row([source], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    let Some((session, parent, turn)) = tip else { return Ok(true) };
+    insert_row(tx, id, session, &entry, parent, None, turn)?;
+    if let (true, Some(session), Some(role)) = (entry.is_message, session, entry.role) {
+        tx.prepare_cached(
+            "INSERT INTO messages (id, session, turn, role, time, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute((id, session, turn, role.as_str(), entry.time, entry.text.prose.as_str()))?;
+    }
+    index(tx, id, &entry)?;
+    Ok(true)
+}
+
+/// Removes the provisional entry of a generation.
+pub(crate) fn remove(tx: &Transaction<'_>, generation: GenerationId) -> Result<()> {
+    let id = EntryId::provisional(generation);
+    let removed = tx.prepare_cached("DELETE FROM entries WHERE id = ?1")?.execute([id])?;
+    if removed > 0 {
+        tx.prepare_cached("DELETE FROM messages WHERE id = ?1")?.execute([id])?;
+        tx.prepare_cached("DELETE FROM search WHERE rowid = ?1")?.execute([id])?;
+        tx.prepare_cached("DELETE FROM partly_indexed WHERE entry = ?1")?.execute([id])?;
+    }
+    Ok(())
+}

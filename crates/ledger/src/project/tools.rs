@@ -1,0 +1,283 @@
+//! Pairs tool calls with their results, in whichever order they come.
+
+use std::collections::{HashMap, VecDeque};
+
+use quipu_transcript::problem::ProblemKind;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::draft::{DraftCall, DraftResult};
+use crate::Result;
+use crate::ids::{EntryId, SessionRow};
+
+/// What is known in memory of a session's calls.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    by_id: HashMap<Box<str>, Call>,
+    /// Calls of the newest assistant message that wait for a result, oldest first. `None`: the
+    /// ledger must be asked.
+    open: Option<VecDeque<(EntryId, u32)>>,
+    has_orphans: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Call {
+    entry: EntryId,
+    ordinal: u32,
+    is_answered: bool,
+}
+
+/// Where calls and results stand.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At<'c> {
+    pub(crate) conn: &'c Connection,
+    pub(crate) session: SessionRow,
+    pub(crate) is_complete: bool,
+    pub(crate) entry: EntryId,
+    pub(crate) turn: Option<EntryId>,
+}
+
+impl Calls {
+    /// Stores the calls of an entry. Returns what was odd.
+    pub(crate) fn called(&mut self, at: At<'_>, calls: &[DraftCall]) -> Result<Vec<ProblemKind>> {
+        let mut problems = Vec::new();
+        let mut open = VecDeque::new();
+        for (ordinal, call) in calls.iter().enumerate() {
+            let ordinal = ordinal as u32;
+            at.conn
+                .prepare_cached(
+                    "INSERT INTO tool_calls
+                        (entry, ordinal, session, turn, call_id, name, target, is_partial)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                )?
+                .execute((
+                    at.entry,
+                    ordinal,
+                    at.session,
+                    at.turn,
+                    &call.id,
+                    &call.name,
+                    &call.target,
+                    call.is_partial,
+                ))?;
+            if call.is_partial {
+                problems.push(ProblemKind::PartialCall);
+                continue;
+            }
+            let mut is_answered = false;
+            if let Some(id) = &call.id {
+                if self.find(at, id)?.is_some() {
+                    problems.push(ProblemKind::CallIdReused);
+                    continue;
+                }
+                is_answered = self.claim_orphan(at, id, ordinal)?;
+                self.by_id.insert(id.clone(), Call { entry: at.entry, ordinal, is_answered });
+            }
+            if !is_answered {
+                open.push_back((at.entry, ordinal));
+            }
+        }
+        if !calls.is_empty() {
+            self.open = Some(open);
+        }
+        Ok(problems)
+    }
+
+    /// Pairs a result with its call. Returns what was odd.
+    pub(crate) fn answered(
+        &mut self,
+        at: At<'_>,
+        result: &DraftResult,
+    ) -> Result<Option<ProblemKind>> {
+        let call = match &result.call_id {
+            Some(id) => match self.find(at, id)? {
+                Some(call) if call.is_answered => return Ok(Some(ProblemKind::RepeatedResult)),
+                Some(call) => {
+                    if let Some(known) = self.by_id.get_mut(id) {
+                        known.is_answered = true;
+                    }
+                    (call.entry, call.ordinal)
+                }
+                None => {
+                    self.has_orphans = true;
+                    at.conn
+                        .prepare_cached(
+                            "INSERT OR IGNORE INTO orphan_results
+                                (session, call_id, entry, is_error, mentions_error, output_name)
+                             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                        )?
+                        .execute((
+                            at.session,
+                            id,
+                            at.entry,
+                            result.is_error,
+                            result.mentions_error,
+                            &result.output_name,
+                        ))?;
+                    return Ok(Some(ProblemKind::OrphanResult));
+                }
+            },
+            // Without an id: the oldest open call of the preceding assistant message.
+            None => match self.oldest_open(at)? {
+                Some(call) => call,
+                None => return Ok(Some(ProblemKind::OrphanResult)),
+            },
+        };
+        if let Some(open) = &mut self.open {
+            open.retain(|other| *other != call);
+        }
+        self.pair(
+            at,
+            call,
+            at.entry,
+            result.is_error,
+            result.mentions_error,
+            result.output_name.as_deref(),
+        )?;
+        Ok(None)
+    }
+
+    /// Takes back the calls of an entry that a newer version replaces. Their results wait for the
+    /// newer version's calls.
+    pub(crate) fn withdraw(&mut self, at: At<'_>, entry: EntryId) -> Result<i64> {
+        at.conn
+            .prepare_cached(
+                "INSERT OR IGNORE INTO orphan_results
+                    (session, call_id, entry, is_error, mentions_error, output_name)
+                 SELECT session, call_id, result, is_error, mentions_error, output_name
+                   FROM tool_calls
+                  WHERE entry = ?1 AND result IS NOT NULL AND call_id IS NOT NULL",
+            )?
+            .execute([entry])?;
+        let withdrawn =
+            at.conn.prepare_cached("DELETE FROM tool_calls WHERE entry = ?1")?.execute([entry])?;
+        if withdrawn > 0 {
+            self.has_orphans = true;
+            self.by_id.retain(|_, call| call.entry != entry);
+            if let Some(open) = &mut self.open {
+                open.retain(|(other, _)| *other != entry);
+            }
+        }
+        Ok(withdrawn as i64)
+    }
+
+    fn pair(
+        &mut self,
+        at: At<'_>,
+        (entry, ordinal): (EntryId, u32),
+        result: EntryId,
+        is_error: bool,
+        mentions_error: bool,
+        output_name: Option<&str>,
+    ) -> Result<()> {
+        let output: Option<EntryId> = match output_name {
+            Some(name) => document_of(at.conn, at.session, name)?,
+            None => None,
+        };
+        at.conn
+            .prepare_cached(
+                "UPDATE tool_calls
+                    SET result = ?3, is_error = ?4, mentions_error = ?5, output_name = ?6, output = ?7
+                  WHERE entry = ?1 AND ordinal = ?2",
+            )?
+            .execute((entry, ordinal, result, is_error, mentions_error, output_name, output))?;
+        Ok(())
+    }
+
+    fn find(&mut self, at: At<'_>, id: &str) -> Result<Option<Call>> {
+        if let Some(call) = self.by_id.get(id) {
+            return Ok(Some(*call));
+        }
+        if at.is_complete {
+            return Ok(None);
+        }
+        let call = at
+            .conn
+            .prepare_cached(
+                "SELECT entry, ordinal, result IS NOT NULL FROM tool_calls
+                  WHERE session = ?1 AND call_id = ?2 AND is_partial = 0 AND entry <> ?3
+                  ORDER BY entry, ordinal LIMIT 1",
+            )?
+            .query_row((at.session, id, at.entry), |row| {
+                Ok(Call { entry: row.get(0)?, ordinal: row.get(1)?, is_answered: row.get(2)? })
+            })
+            .optional()?;
+        if let Some(call) = call {
+            self.by_id.insert(id.into(), call);
+        }
+        Ok(call)
+    }
+
+    /// A result that came before its call.
+    fn claim_orphan(&mut self, at: At<'_>, id: &str, ordinal: u32) -> Result<bool> {
+        if at.is_complete && !self.has_orphans {
+            return Ok(false);
+        }
+        let orphan = at
+            .conn
+            .prepare_cached(
+                "SELECT entry, is_error, mentions_error, output_name FROM orphan_results
+                  WHERE session = ?1 AND call_id = ?2 ORDER BY entry LIMIT 1",
+            )?
+            .query_row((at.session, id), |row| {
+                Ok((
+                    row.get::<_, EntryId>(0)?,
+                    row.get::<_, bool>(1)?,
+                    row.get::<_, bool>(2)?,
+                    row.get::<_, Option<String>>(3)?,
+                ))
+            })
+            .optional()?;
+        let Some((entry, is_error, mentions_error, output_name)) = orphan else { return Ok(false) };
+        self.pair(
+            at,
+            (at.entry, ordinal),
+            entry,
+            is_error,
+            mentions_error,
+            output_name.as_deref(),
+        )?;
+        at.conn
+            .prepare_cached(
+                "DELETE FROM orphan_results WHERE session = ?1 AND call_id = ?2 AND entry = ?3",
+            )?
+            .execute((at.session, id, entry))?;
+        at.conn
+            .prepare_cached("DELETE FROM problems WHERE entry = ?1 AND kind = ?2")?
+            .execute((entry, ProblemKind::OrphanResult.as_str()))?;
+        Ok(true)
+    }
+
+    fn oldest_open(&mut self, at: At<'_>) -> Result<Option<(EntryId, u32)>> {
+        if self.open.is_none() {
+            let open = if at.is_complete {
+                VecDeque::new()
+            } else {
+                at.conn
+                    .prepare_cached(
+                        "SELECT entry, ordinal FROM tool_calls
+                          WHERE entry = (SELECT max(entry) FROM tool_calls WHERE session = ?1 AND entry < ?2)
+                            AND result IS NULL AND is_partial = 0
+                          ORDER BY ordinal",
+                    )?
+                    .query_map((at.session, at.entry), |row| Ok((row.get(0)?, row.get(1)?)))?
+                    .collect::<Result<_, _>>()?
+            };
+            self.open = Some(open);
+        }
+        let call = self.open.as_mut().and_then(VecDeque::pop_front);
+        if let Some((entry, ordinal)) = call
+            && let Some(known) =
+                self.by_id.values_mut().find(|call| call.entry == entry && call.ordinal == ordinal)
+        {
+            known.is_answered = true;
+        }
+        Ok(call)
+    }
+}
+
+/// The newest collected file of that name in a session.
+fn document_of(conn: &Connection, session: SessionRow, name: &str) -> Result<Option<EntryId>> {
+    Ok(conn
+        .prepare_cached("SELECT max(id) FROM documents WHERE session = ?1 AND name = ?2")?
+        .query_row((session, name), |row| row.get(0))?)
+}

@@ -1,0 +1,151 @@
+//! Which entry hangs off which. Built leniently: a missing parent leaves a gap that closes when the
+//! parent comes, a cycle is cut at its earliest entry, and nothing recurses.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::Result;
+use crate::ids::{EntryId, PackedId, SessionRow};
+
+/// What is known in memory of a session's entries.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    entries: HashMap<PackedId, Known>,
+    /// Children that wait for a parent of that id.
+    waiting: HashMap<PackedId, Vec<EntryId>>,
+    /// Shortcuts towards the root, for telling cycles.
+    towards_root: HashMap<EntryId, EntryId>,
+    turns: HashMap<EntryId, Option<EntryId>>,
+}
+
+/// An entry that others may refer to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known {
+    pub(crate) id: EntryId,
+    pub(crate) content: i64,
+    pub(crate) turn: Option<EntryId>,
+}
+
+impl Tree {
+    /// The newest entry of that id in the session. `is_complete`: what is not in memory is nowhere.
+    pub(crate) fn find(
+        &mut self,
+        conn: &Connection,
+        session: SessionRow,
+        is_complete: bool,
+        uuid: &PackedId,
+    ) -> Result<Option<Known>> {
+        if let Some(known) = self.entries.get(uuid) {
+            return Ok(Some(*known));
+        }
+        if is_complete {
+            return Ok(None);
+        }
+        let known = conn
+            .prepare_cached(
+                "SELECT id, content, turn FROM entries
+                  WHERE session = ?1 AND uuid = ?2 AND superseded_by IS NULL
+                  ORDER BY id DESC LIMIT 1",
+            )?
+            .query_row((session, uuid), |row| {
+                Ok(Known { id: row.get(0)?, content: row.get(1)?, turn: row.get(2)? })
+            })
+            .optional()?;
+        if let Some(known) = known {
+            self.entries.insert(uuid.clone(), known);
+        }
+        Ok(known)
+    }
+
+    /// Makes an entry known under its id.
+    pub(crate) fn insert(&mut self, uuid: &PackedId, known: Known) {
+        self.entries.insert(uuid.clone(), known);
+    }
+
+    /// Remembers which turn an entry belongs to.
+    pub(crate) fn set_turn(&mut self, entry: EntryId, turn: Option<EntryId>) {
+        self.turns.insert(entry, turn);
+    }
+
+    /// The turn that an entry belongs to.
+    pub(crate) fn turn_of(&mut self, conn: &Connection, entry: EntryId) -> Result<Option<EntryId>> {
+        if let Some(turn) = self.turns.get(&entry) {
+            return Ok(*turn);
+        }
+        let turn: Option<Option<EntryId>> = conn
+            .prepare_cached("SELECT turn FROM entries WHERE id = ?1")?
+            .query_row([entry], |row| row.get(0))
+            .optional()?;
+        Ok(turn.flatten())
+    }
+
+    /// `child` waits for a parent of that id.
+    pub(crate) fn wait(&mut self, uuid: &PackedId, child: EntryId) {
+        self.waiting.entry(uuid.clone()).or_default().push(child);
+    }
+
+    /// Hangs the children that waited for `parent` off it. Returns those that would close a cycle.
+    pub(crate) fn adopt(
+        &mut self,
+        conn: &Connection,
+        session: SessionRow,
+        is_complete: bool,
+        uuid: &PackedId,
+        parent: EntryId,
+    ) -> Result<(Vec<EntryId>, Vec<EntryId>)> {
+        let children = if is_complete {
+            match self.waiting.remove(uuid) {
+                Some(children) => children,
+                None => return Ok((Vec::new(), Vec::new())),
+            }
+        } else {
+            self.waiting.remove(uuid);
+            conn.prepare_cached(
+                "SELECT id FROM entries WHERE session = ?1 AND parent_uuid = ?2 ORDER BY id",
+            )?
+            .query_map((session, uuid), |row| row.get(0))?
+            .collect::<Result<_, _>>()?
+        };
+        let (mut adopted, mut cut) = (Vec::new(), Vec::new());
+        for child in children {
+            if child == parent || self.root_of(conn, parent)? == child {
+                conn.prepare_cached("UPDATE entries SET parent_uuid = NULL WHERE id = ?1")?
+                    .execute([child])?;
+                cut.push(child);
+                continue;
+            }
+            conn.prepare_cached(
+                "UPDATE entries SET parent = ?2, parent_uuid = NULL WHERE id = ?1",
+            )?
+            .execute((child, parent))?;
+            self.towards_root.insert(child, parent);
+            adopted.push(child);
+        }
+        Ok((adopted, cut))
+    }
+
+    /// The root above an entry. Shortcuts what it walks, so that all walks together stay linear.
+    fn root_of(&mut self, conn: &Connection, entry: EntryId) -> Result<EntryId> {
+        let mut parent_of = conn.prepare_cached("SELECT parent FROM entries WHERE id = ?1")?;
+        let mut walked = Vec::new();
+        let mut at = entry;
+        loop {
+            let up = match self.towards_root.get(&at) {
+                Some(up) => Some(*up),
+                None => parent_of.query_row([at], |row| row.get(0)).optional()?.flatten(),
+            };
+            match up {
+                Some(up) => {
+                    walked.push(at);
+                    at = up;
+                }
+                None => break,
+            }
+        }
+        for step in walked {
+            self.towards_root.insert(step, at);
+        }
+        Ok(at)
+    }
+}

@@ -1,0 +1,175 @@
+//! Turns: one prompt and everything that answers it.
+
+use std::collections::HashMap;
+
+use quipu_transcript::entry::{Role, Stop, Usage};
+use rusqlite::{Connection, OptionalExtension};
+
+use super::draft::DraftEntry;
+use super::usage::tokens;
+use crate::Result;
+use crate::ids::{EntryId, SessionRow};
+
+#[derive(Debug, Clone)]
+struct Turn {
+    session: SessionRow,
+    parent: Option<EntryId>,
+    status: String,
+    model: Option<String>,
+    started_at: Option<i64>,
+    ended_at: Option<i64>,
+    tokens: [i64; 4],
+}
+
+/// Turns that changed since the last commit.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    open: HashMap<EntryId, Turn>,
+}
+
+impl Turns {
+    /// A prompt begins a turn.
+    pub(crate) fn begin(
+        &mut self,
+        prompt: EntryId,
+        session: SessionRow,
+        parent: Option<EntryId>,
+        time: Option<i64>,
+    ) {
+        self.open.insert(
+            prompt,
+            Turn {
+                session,
+                parent,
+                status: "open".to_owned(),
+                model: None,
+                started_at: time,
+                ended_at: time,
+                tokens: [0; 4],
+            },
+        );
+    }
+
+    /// An entry belongs to a turn.
+    pub(crate) fn add(
+        &mut self,
+        conn: &Connection,
+        turn: EntryId,
+        entry: &DraftEntry,
+    ) -> Result<()> {
+        let Some(turn) = self.get(conn, turn)? else { return Ok(()) };
+        if let Some(time) = entry.time
+            && turn.ended_at.is_none_or(|end| time > end)
+        {
+            turn.ended_at = Some(time);
+        }
+        if let Some(model) = &entry.model {
+            turn.model = Some(model.to_string());
+        }
+        if let Some(status) = status(entry) {
+            turn.status = status.to_owned();
+        }
+        Ok(())
+    }
+
+    /// A response of a turn turned out to be larger.
+    pub(crate) fn bill(
+        &mut self,
+        conn: &Connection,
+        turn: EntryId,
+        before: &Usage,
+        after: &Usage,
+    ) -> Result<()> {
+        let Some(turn) = self.get(conn, turn)? else { return Ok(()) };
+        let parts = |usage: &Usage| {
+            [usage.input, usage.output, usage.cache_read, usage.cache_write].map(tokens)
+        };
+        for ((sum, before), after) in turn.tokens.iter_mut().zip(parts(before)).zip(parts(after)) {
+            *sum = sum.saturating_sub(before).saturating_add(after);
+        }
+        Ok(())
+    }
+
+    fn get(&mut self, conn: &Connection, id: EntryId) -> Result<Option<&mut Turn>> {
+        if !self.open.contains_key(&id) {
+            let turn = conn
+                .prepare_cached(
+                    "SELECT session, parent, status, model, started_at, ended_at,
+                            input_tokens, output_tokens, cache_read_tokens, cache_write_tokens
+                       FROM turns WHERE id = ?1",
+                )?
+                .query_row([id], |row| {
+                    Ok(Turn {
+                        session: row.get(0)?,
+                        parent: row.get(1)?,
+                        status: row.get(2)?,
+                        model: row.get(3)?,
+                        started_at: row.get(4)?,
+                        ended_at: row.get(5)?,
+                        tokens: [row.get(6)?, row.get(7)?, row.get(8)?, row.get(9)?],
+                    })
+                })
+                .optional()?;
+            match turn {
+                Some(turn) => {
+                    self.open.insert(id, turn);
+                }
+                None => return Ok(None),
+            }
+        }
+        Ok(self.open.get_mut(&id))
+    }
+
+    /// Writes the turns that changed.
+    pub(crate) fn save(&mut self, conn: &Connection) -> Result<()> {
+        let mut statement = conn.prepare_cached(
+            "INSERT INTO turns
+                (id, session, parent, status, model, started_at, ended_at,
+                 input_tokens, output_tokens, cache_read_tokens, cache_write_tokens)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+             ON CONFLICT (id) DO UPDATE SET
+                status = ?4, model = ?5, ended_at = ?7,
+                input_tokens = ?8, output_tokens = ?9, cache_read_tokens = ?10, cache_write_tokens = ?11",
+        )?;
+        for (id, turn) in self.open.drain() {
+            let [input, output, cache_read, cache_write] = turn.tokens;
+            statement.execute((
+                id,
+                turn.session,
+                turn.parent,
+                turn.status,
+                turn.model,
+                turn.started_at,
+                turn.ended_at,
+                input,
+                output,
+                cache_read,
+                cache_write,
+            ))?;
+        }
+        Ok(())
+    }
+}
+
+/// How a turn stands after an entry; `None` leaves it as it was.
+fn status(entry: &DraftEntry) -> Option<&'static str> {
+    if entry.marks.is_interrupt {
+        return Some("aborted");
+    }
+    if entry.role != Some(Role::Assistant) || entry.marks.is_mirror {
+        return None;
+    }
+    if entry.marks.is_error {
+        return Some("error");
+    }
+    match entry.stop {
+        Some(Stop::Error) => Some("error"),
+        Some(Stop::Aborted) => Some("aborted"),
+        Some(Stop::Done | Stop::Other) => Some("done"),
+        Some(Stop::ToolUse) => Some("open"),
+        // A line of a streamed answer: a call waits for its result, words may be the last ones.
+        None if !entry.calls.is_empty() => Some("open"),
+        None if !entry.text.prose.as_str().is_empty() => Some("done"),
+        None => None,
+    }
+}

@@ -1,0 +1,222 @@
+//! Bills: one row per API response and session, and over all sessions exactly one of them counted.
+//!
+//! The rules are free of order (largest, smallest), so it does not matter which copy of a resumed
+//! session was collected first.
+
+use std::collections::{BTreeSet, HashMap};
+
+use quipu_transcript::entry::Usage;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::draft::DraftUsage;
+use crate::Result;
+use crate::ids::{EntryId, SessionRow};
+
+/// Identifies a response within a session.
+type Key = (i64, i64, SessionRow);
+
+#[derive(Debug, Clone)]
+struct Bill {
+    entry: EntryId,
+    turn: Option<EntryId>,
+    time: Option<i64>,
+    model: Option<Box<str>>,
+    provider: Option<Box<str>>,
+    usage: Usage,
+    is_sidechain: bool,
+}
+
+/// Bills that changed since the last commit.
+#[derive(Debug, Default)]
+pub(crate) struct Bills {
+    open: HashMap<Key, Bill>,
+}
+
+/// Who is billed.
+#[derive(Debug)]
+pub(crate) struct Billed<'a> {
+    pub(crate) session: SessionRow,
+    pub(crate) entry: EntryId,
+    pub(crate) turn: Option<EntryId>,
+    pub(crate) time: Option<i64>,
+    pub(crate) model: &'a Option<Box<str>>,
+    pub(crate) provider: &'a Option<Box<str>>,
+    pub(crate) is_sidechain: bool,
+}
+
+impl Bills {
+    /// Adds a line's bill. Returns by how much the response's turn grew.
+    pub(crate) fn add(
+        &mut self,
+        conn: &Connection,
+        billed: &Billed<'_>,
+        draft: &DraftUsage,
+    ) -> Result<Option<(EntryId, Usage, Usage)>> {
+        let message = draft.message.unwrap_or(billed.entry.0);
+        let key = (message, draft.request, billed.session);
+        if !self.open.contains_key(&key)
+            && let Some(bill) = load(conn, key)?
+        {
+            self.open.insert(key, bill);
+        }
+        let (turn, before) = match self.open.get_mut(&key) {
+            None => {
+                self.open.insert(
+                    key,
+                    Bill {
+                        entry: billed.entry,
+                        turn: billed.turn,
+                        time: billed.time,
+                        model: billed.model.clone(),
+                        provider: billed.provider.clone(),
+                        usage: draft.usage,
+                        is_sidechain: billed.is_sidechain,
+                    },
+                );
+                (billed.turn, Usage::default())
+            }
+            Some(bill) => {
+                bill.is_sidechain &= billed.is_sidechain;
+                if !is_larger(&draft.usage, &bill.usage) {
+                    return Ok(None);
+                }
+                let before = bill.usage;
+                bill.usage = draft.usage;
+                (bill.turn, before)
+            }
+        };
+        Ok(turn.map(|turn| (turn, before, draft.usage)))
+    }
+
+    /// Writes the bills, and decides again which copies count.
+    pub(crate) fn save(&mut self, conn: &Connection) -> Result<()> {
+        let mut messages = BTreeSet::new();
+        for ((message, request, session), bill) in self.open.drain() {
+            messages.insert(message);
+            let usage = bill.usage;
+            conn.prepare_cached(
+                "INSERT INTO usage
+                    (session, message, request, entry, turn, time, model, provider, input, output,
+                     cache_read, cache_write, cache_write_1h, cost_usd, is_fast, is_sidechain, is_counted)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, 1)
+                 ON CONFLICT (message, request, session) DO UPDATE SET
+                    input = ?9, output = ?10, cache_read = ?11, cache_write = ?12,
+                    cache_write_1h = ?13, cost_usd = ?14, is_fast = ?15, is_sidechain = ?16",
+            )?
+            .execute(rusqlite::params![
+                session,
+                message,
+                request,
+                bill.entry,
+                bill.turn,
+                bill.time,
+                bill.model,
+                bill.provider,
+                tokens(usage.input),
+                tokens(usage.output),
+                tokens(usage.cache_read),
+                tokens(usage.cache_write),
+                tokens(usage.cache_write_1h),
+                usage.cost_usd,
+                usage.is_fast,
+                bill.is_sidechain,
+            ])?;
+        }
+        for message in messages {
+            recount(conn, message)?;
+        }
+        Ok(())
+    }
+}
+
+/// Token counts beyond what SQLite holds are nonsense, but must not stop anything.
+pub(crate) fn tokens(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// The line with the larger total is the later one of a streamed response.
+fn is_larger(new: &Usage, old: &Usage) -> bool {
+    let cost = |usage: &Usage| usage.cost_usd.unwrap_or(0.0);
+    (new.total(), cost(new)) > (old.total(), cost(old))
+}
+
+fn load(conn: &Connection, (message, request, session): Key) -> Result<Option<Bill>> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT entry, turn, time, model, provider, input, output, cache_read, cache_write,
+                    cache_write_1h, cost_usd, is_fast, is_sidechain
+               FROM usage WHERE message = ?1 AND request = ?2 AND session = ?3",
+        )?
+        .query_row((message, request, session), |row| {
+            let count = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
+            Ok(Bill {
+                entry: row.get(0)?,
+                turn: row.get(1)?,
+                time: row.get(2)?,
+                model: row.get(3)?,
+                provider: row.get(4)?,
+                usage: Usage {
+                    input: count(5)?,
+                    output: count(6)?,
+                    cache_read: count(7)?,
+                    cache_write: count(8)?,
+                    cache_write_1h: count(9)?,
+                    cost_usd: row.get(10)?,
+                    is_fast: row.get(11)?,
+                },
+                is_sidechain: row.get(12)?,
+            })
+        })
+        .optional()?)
+}
+
+/// One copy of a response.
+#[derive(Debug, Clone, Copy)]
+struct Copy {
+    request: i64,
+    session: i64,
+    entry: i64,
+    total: i64,
+    is_sidechain: bool,
+    is_counted: bool,
+}
+
+/// Decides which copies of a response count: for each request one, the main conversation's before a
+/// side chain's, then the largest, then the earliest. A copy without a request id, or in a side
+/// chain, is the same response as any other copy of that id.
+fn recount(conn: &Connection, message: i64) -> Result<()> {
+    let copies: Vec<Copy> = conn
+        .prepare_cached(
+            "SELECT request, session, entry, input + output + cache_read + cache_write,
+                    is_sidechain, is_counted
+               FROM usage WHERE message = ?1",
+        )?
+        .query_map([message], |row| {
+            Ok(Copy {
+                request: row.get(0)?,
+                session: row.get(1)?,
+                entry: row.get(2)?,
+                total: row.get(3)?,
+                is_sidechain: row.get(4)?,
+                is_counted: row.get(5)?,
+            })
+        })?
+        .collect::<Result<_, _>>()?;
+    for copy in &copies {
+        let rank = |copy: &Copy| (!copy.is_sidechain, copy.total, std::cmp::Reverse(copy.entry));
+        let is_counted = !copies.iter().any(|other| {
+            let is_same = other.request == copy.request
+                || other.request == 0
+                || copy.request == 0
+                || (copy.is_sidechain && !other.is_sidechain);
+            is_same && rank(other) > rank(copy)
+        });
+        if is_counted != copy.is_counted {
+            conn.prepare_cached(
+                "UPDATE usage SET is_counted = ?4 WHERE message = ?1 AND request = ?2 AND session = ?3",
+            )?
+            .execute((message, copy.request, copy.session, is_counted))?;
+        }
+    }
+    Ok(())
+}

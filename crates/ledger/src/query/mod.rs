@@ -1,0 +1,45 @@
+//! Questions to the ledger. Reading only.
+
+mod status;
+
+use rusqlite::Connection;
+
+use crate::Result;
+use crate::ledger::Ledger;
+use crate::wire::Cursor;
+
+pub use status::status;
+
+/// How far each followed file was read, by format and path.
+pub fn cursors(ledger: &Ledger) -> Result<Vec<Cursor>> {
+    let conn: &Connection = ledger.conn();
+    let mut statement = conn.prepare(
+        "SELECT s.format, s.root, s.path, g.cursor, g.tail_length, g.size, g.mtime_ns, g.number,
+                g.began, s.is_gone, s.refused
+           FROM sources s JOIN generations g ON g.id = s.generation
+          WHERE s.kind = 'file'
+          ORDER BY s.format, s.root, s.path",
+    )?;
+    let cursors = statement
+        .query_map([], |row| {
+            let text = |index| -> rusqlite::Result<String> {
+                Ok(String::from_utf8_lossy(row.get_ref(index)?.as_blob()?).into_owned())
+            };
+            let number = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
+            Ok(Cursor {
+                format: row.get(0)?,
+                root: text(1)?,
+                path: text(2)?,
+                offset: number(3)?,
+                tail: number(4)?,
+                size: number(5)?,
+                mtime: row.get::<_, i64>(6)? / 1_000_000,
+                generation: row.get(7)?,
+                began: row.get(8)?,
+                gone: row.get(9)?,
+                refused: row.get(10)?,
+            })
+        })?
+        .collect::<Result<_, _>>()?;
+    Ok(cursors)
+}

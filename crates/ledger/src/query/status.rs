@@ -1,0 +1,190 @@
+//! What the ledger holds, what it left out and what is at risk. Looks at the disk, opens no source.
+
+use std::collections::BTreeMap;
+
+use quipu_transcript::format::{FORMATS, Format};
+use rusqlite::Connection;
+
+use crate::collect::{Discovery, RootPath, RootState, absolute, discover, resolve, summarise};
+use crate::ledger::Ledger;
+use crate::wire::{FormatStatus, LedgerStatus, OldestTranscript, RootStatus, SkippedFiles, Status};
+use crate::{Result, clock};
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// Says what the ledger holds, and what is under `roots` that it does not.
+pub fn status(ledger: &Ledger, roots: &[RootPath]) -> Result<Status> {
+    let conn = ledger.conn();
+    let resolved = resolve(roots);
+    let discovery = discover(&resolved);
+    let mut formats = Vec::new();
+    for format in FORMATS {
+        formats.push(format_status(conn, *format, roots, &resolved, &discovery)?);
+    }
+    Ok(Status {
+        ledger: ledger_status(ledger)?,
+        formats,
+        problems: counts(conn, "SELECT kind, count(*) FROM problems GROUP BY kind", [])?,
+        partly_indexed: count(conn, "SELECT count(*) FROM partly_indexed")?,
+        absent_records: count(conn, "SELECT count(*) FROM absent")?,
+        provisional: count(conn, "SELECT count(*) FROM entries WHERE id < 0")?,
+    })
+}
+
+fn ledger_status(ledger: &Ledger) -> Result<LedgerStatus> {
+    let conn = ledger.conn();
+    let size = |suffix: &str| {
+        let mut path = ledger.path().as_os_str().to_owned();
+        path.push(suffix);
+        std::fs::metadata(path).map_or(0, |meta| meta.len())
+    };
+    Ok(LedgerStatus {
+        path: ledger.path().display().to_string(),
+        id: conn.query_row("SELECT ledger_id FROM ledger", [], |row| row.get(0))?,
+        bytes: size("") + size("-wal"),
+        records: count(conn, "SELECT coalesce(sum(records), 0) FROM generations")?,
+        schema: conn.query_row("PRAGMA user_version", [], |row| row.get(0))?,
+    })
+}
+
+fn format_status(
+    conn: &Connection,
+    format: &'static dyn Format,
+    roots: &[RootPath],
+    resolved: &[RootPath],
+    discovery: &Discovery,
+) -> Result<FormatStatus> {
+    let name = format.name();
+    let is_ours = |index: usize| roots.get(index).is_some_and(|root| root.format.name() == name);
+    let mut skipped: Vec<SkippedFiles> = summarise(&discovery.skipped)
+        .into_iter()
+        .filter(|((root, _), _)| is_ours(*root))
+        .map(|((_, reason), (files, example))| SkippedFiles {
+            format: name.to_owned(),
+            reason,
+            files,
+            example: String::from_utf8_lossy(&example).into_owned(),
+        })
+        .collect();
+    skipped.append(&mut refused(conn, name)?);
+    let (sources, records, bytes, gone, rewritten) = conn.query_row(
+        "SELECT count(DISTINCT s.id),
+                coalesce(sum(g.records), 0),
+                coalesce(sum(CASE WHEN g.id = s.generation THEN g.cursor + g.tail_length END), 0),
+                count(DISTINCT CASE WHEN s.is_gone THEN s.id END),
+                count(DISTINCT CASE WHEN g.number > 1 THEN s.id END)
+           FROM sources s JOIN generations g ON g.source = s.id
+          WHERE s.kind = 'file' AND s.format = ?1 AND s.refused IS NULL",
+        [name],
+        |row| {
+            let number = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
+            Ok((number(0)?, number(1)?, number(2)?, number(3)?, number(4)?))
+        },
+    )?;
+    let states = counts(
+        conn,
+        "SELECT state, count(*) FROM sessions WHERE format = ?1 GROUP BY state",
+        [name],
+    )?;
+    let subagents: i64 = conn.query_row(
+        "SELECT count(*) FROM sessions WHERE format = ?1 AND part = 'subagent'",
+        [name],
+        |row| row.get(0),
+    )?;
+    Ok(FormatStatus {
+        format: name.to_owned(),
+        title: format.title().to_owned(),
+        roots: discovery
+            .roots
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| is_ours(*index))
+            .filter_map(|(index, state)| {
+                Some(RootStatus {
+                    path: roots.get(index)?.path.display().to_string(),
+                    state: match state {
+                        RootState::Walked => "collected",
+                        RootState::Absent => "absent",
+                        RootState::Twin => "twin",
+                    }
+                    .to_owned(),
+                })
+            })
+            .collect(),
+        sessions: states.values().sum(),
+        subagents: subagents.cast_unsigned(),
+        states,
+        sources,
+        records,
+        bytes,
+        skipped,
+        unknown_types: counts(
+            conn,
+            "SELECT e.type, count(*)
+               FROM entries e JOIN sessions s ON s.id = e.session
+              WHERE e.is_known = 0 AND s.format = ?1 GROUP BY e.type",
+            [name],
+        )?,
+        gone,
+        rewritten,
+        oldest: oldest(format, resolved, discovery),
+    })
+}
+
+/// Files of unknown names in which nothing was found.
+fn refused(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
+    let mut statement = conn.prepare(
+        "SELECT refused, count(*), min(path) FROM sources
+          WHERE format = ?1 AND refused IS NOT NULL AND is_gone = 0 GROUP BY refused",
+    )?;
+    Ok(statement
+        .query_map([format], |row| {
+            Ok(SkippedFiles {
+                format: format.to_owned(),
+                reason: row.get(0)?,
+                files: row.get::<_, i64>(1)?.cast_unsigned(),
+                example: String::from_utf8_lossy(row.get_ref(2)?.as_blob()?).into_owned(),
+            })
+        })?
+        .collect::<Result<_, _>>()?)
+}
+
+/// The transcript that the agent's clean-up would take first.
+fn oldest(
+    format: &dyn Format,
+    roots: &[RootPath],
+    discovery: &Discovery,
+) -> Option<OldestTranscript> {
+    let found = discovery
+        .found
+        .iter()
+        .filter(|found| {
+            roots.get(found.root).is_some_and(|root| root.format.name() == format.name())
+        })
+        .filter(|found| found.part.is_transcript())
+        .min_by_key(|found| found.stat.mtime_ns)?;
+    let root = roots.get(found.root)?;
+    let modified_at = found.stat.mtime_ns / 1_000_000;
+    let age = clock::now_ms().saturating_sub(modified_at).max(0) / DAY_MS;
+    Some(OldestTranscript {
+        path: absolute(&root.path, &found.path).display().to_string(),
+        modified_at,
+        days_left: format.cleanup_days().map(|days| i64::from(days) - age),
+    })
+}
+
+fn count(conn: &Connection, sql: &str) -> Result<u64> {
+    let count: i64 = conn.query_row(sql, [], |row| row.get(0))?;
+    Ok(count.cast_unsigned())
+}
+
+fn counts(
+    conn: &Connection,
+    sql: &str,
+    parameters: impl rusqlite::Params,
+) -> Result<BTreeMap<String, u64>> {
+    let mut statement = conn.prepare(sql)?;
+    Ok(statement
+        .query_map(parameters, |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?
+        .collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,220 @@
+//! Gives collected files back, byte for byte. Only ever creates files; an existing one is an error.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rusqlite::Connection;
+
+use crate::ids::{GenerationId, SessionRow, SourceId};
+use crate::ledger::Ledger;
+use crate::wire::{RestoreReport, RestoredFile};
+use crate::{Error, Result, spans};
+
+/// What to give back.
+#[derive(Debug, Clone, Copy)]
+pub enum What<'a> {
+    /// Every file that was collected.
+    All,
+    /// The files of one session and of its sub-agents, by an unambiguous beginning of its id.
+    Session(&'a str),
+}
+
+/// Which lives of a file to give back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Generations {
+    /// The newest one, under the file's own name.
+    Newest,
+    /// This one, under the file's own name.
+    Number(i64),
+    /// All of them; older ones as `<name>.generation-<number>`.
+    All,
+}
+
+/// Writes files under `to/<format>/<path relative to its root>`.
+pub fn restore(
+    ledger: &Ledger,
+    what: What<'_>,
+    to: &Path,
+    generations: Generations,
+) -> Result<RestoreReport> {
+    let conn = ledger.conn();
+    let sources = match what {
+        What::All => None,
+        What::Session(name) => Some(sources_of(conn, find_session(conn, name)?)?),
+    };
+    let mut report = RestoreReport::default();
+    let mut folders = Folders::default();
+    let mut statement = conn.prepare(
+        "SELECT s.id, s.format, s.root, s.path, g.id, g.number, g.mtime_ns, g.id = s.generation
+           FROM sources s JOIN generations g ON g.source = s.id
+          WHERE s.kind = 'file' AND s.refused IS NULL
+          ORDER BY s.id, g.number",
+    )?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let source: SourceId = row.get(0)?;
+        let format: String = row.get(1)?;
+        let root: Vec<u8> = row.get(2)?;
+        let path: Vec<u8> = row.get(3)?;
+        // Numbered before anything is left out, so that a root always has the same folder.
+        let folder = folders.of(&format, &root);
+        let (generation, number): (GenerationId, i64) = (row.get(4)?, row.get(5)?);
+        let is_newest: bool = row.get(7)?;
+        let is_wanted = match generations {
+            Generations::Newest => is_newest,
+            Generations::Number(wanted) => number == wanted,
+            Generations::All => true,
+        };
+        if !is_wanted || sources.as_ref().is_some_and(|sources| !sources.contains(&source)) {
+            continue;
+        }
+        let mut target = to.join(folder).join(safe(&path)?);
+        if generations == Generations::All && !is_newest {
+            target.as_mut_os_string().push(format!(".generation-{number}"));
+        }
+        let bytes = write(conn, generation, row.get(6)?, &target)?;
+        report.files += 1;
+        report.bytes += bytes;
+        report.restored.push(RestoredFile {
+            path: target.display().to_string(),
+            format,
+            generation: number,
+            bytes,
+        });
+    }
+    if let (Generations::Number(number), true) = (generations, report.files == 0) {
+        return Err(Error::NoMatch { what: "generation", name: number.to_string() });
+    }
+    Ok(report)
+}
+
+/// The folder of each root: the format's name, and a number from its second root on.
+#[derive(Default)]
+struct Folders {
+    of_root: HashMap<(String, Vec<u8>), String>,
+    roots: HashMap<String, usize>,
+}
+
+impl Folders {
+    fn of(&mut self, format: &str, root: &[u8]) -> String {
+        let roots = &mut self.roots;
+        self.of_root
+            .entry((format.to_owned(), root.to_owned()))
+            .or_insert_with(|| {
+                let number = roots.entry(format.to_owned()).or_insert(0);
+                *number += 1;
+                if *number == 1 { format.to_owned() } else { format!("{format}-{number}") }
+            })
+            .clone()
+    }
+}
+
+/// A stored path leads down and nowhere else.
+fn safe(path: &[u8]) -> Result<PathBuf> {
+    let path = Path::new(OsStr::from_bytes(path));
+    let is_safe = path.components().all(|part| matches!(part, Component::Normal(_)))
+        && !path.as_os_str().is_empty();
+    if is_safe {
+        Ok(path.to_owned())
+    } else {
+        Err(Error::damaged("a stored path that leads out of its root".to_owned()))
+    }
+}
+
+/// Writes one generation to a new file.
+fn write(conn: &Connection, generation: GenerationId, mtime_ns: i64, target: &Path) -> Result<u64> {
+    if let Some(folder) = target.parent() {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(Error::io("create folder", folder))?;
+    }
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(target)
+        .map_err(Error::io("create", target))?;
+    let mut out = BufWriter::new(&file);
+    let mut bytes = 0;
+    let mut put = |part: &[u8]| {
+        bytes += part.len() as u64;
+        out.write_all(part).map_err(Error::io("write", target))
+    };
+    let written = spans::stream(conn, generation, &mut put)
+        .and_then(|()| spans::stream_tail(conn, generation, &mut put))
+        .and_then(|()| out.flush().map_err(Error::io("write", target)));
+    if let Err(error) = written {
+        // Half a file must not pass for a whole one.
+        let _ = fs::remove_file(target);
+        return Err(error);
+    }
+    set_modified(&file, mtime_ns);
+    Ok(bytes)
+}
+
+/// The file's own time, where the file system can hold it.
+fn set_modified(file: &File, mtime_ns: i64) {
+    if let Ok(nanoseconds) = u64::try_from(mtime_ns) {
+        let _ = file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_nanos(nanoseconds));
+    }
+}
+
+/// The session whose id begins with `name`.
+pub(crate) fn find_session(conn: &Connection, name: &str) -> Result<SessionRow> {
+    let matches = |condition: &str, name: &str| -> Result<Vec<(SessionRow, String)>> {
+        let mut statement = conn.prepare(&format!(
+            "SELECT id, session_id FROM sessions WHERE {condition} ORDER BY id LIMIT 20"
+        ))?;
+        Ok(statement
+            .query_map([name], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<Result<_, _>>()?)
+    };
+    if name.is_empty() {
+        return Err(Error::NoMatch { what: "session", name: name.to_owned() });
+    }
+    let mut found = matches("session_id = ?1", name)?;
+    if found.is_empty() {
+        // The sub-agents of a session begin with its id too; the session itself is meant.
+        found = matches("substr(session_id, 1, length(?1)) = ?1 AND part <> 'subagent'", name)?;
+    }
+    if found.is_empty() {
+        found = matches("substr(session_id, 1, length(?1)) = ?1", name)?;
+    }
+    match found.as_slice() {
+        [] => Err(Error::NoMatch { what: "session", name: name.to_owned() }),
+        [(row, _)] => Ok(*row),
+        several => Err(Error::Ambiguous {
+            name: name.to_owned(),
+            candidates: several.iter().map(|(_, id)| id.clone()).collect(),
+        }),
+    }
+}
+
+/// The sources of a session and of the sub-agents that work for it.
+fn sources_of(conn: &Connection, session: SessionRow) -> Result<Vec<SourceId>> {
+    let mut statement = conn.prepare(
+        "WITH wanted (id) AS (
+            SELECT ?1
+             UNION
+            SELECT child.id
+              FROM wanted
+              JOIN sessions parent ON parent.id = wanted.id
+              JOIN sessions child
+                ON child.parent_id = parent.session_id
+               AND child.format = parent.format
+               AND child.agent = parent.agent
+         )
+         SELECT DISTINCT ss.source
+           FROM wanted JOIN session_sources ss ON ss.session = wanted.id
+          WHERE ss.part <> 'prompt_history'",
+    )?;
+    Ok(statement.query_map([session], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,110 @@
+//! What the file must look like: its marks, its truth schema and how that came about.
+//!
+//! Truth is migrated by an append-only list and never dropped. The projection is dropped and
+//! derived again whenever [`PROJECTION_VERSION`] or a decoder changes.
+
+use rusqlite::{Connection, Transaction};
+
+use quipu_transcript::format::FORMATS;
+
+use crate::Result;
+
+/// Written into the SQLite header: `quip`.
+pub(crate) const APPLICATION_ID: i32 = 0x7175_6970;
+
+/// The bundled SQLite must be at least this: older ones can corrupt a WAL file with two writers.
+pub(crate) const OLDEST_SQLITE: i32 = 3_051_003;
+
+/// One step per truth schema version; `user_version` counts them. Never edited after a release.
+const TRUTH: &[&str] = &[
+    // 1: the first one.
+    include_str!("schema/truth_v1.sql"),
+];
+
+const PROJECTION: &str = include_str!("schema/projection.sql");
+
+/// The shape of the projection tables. Raise it with any change to `projection.sql` or to the fold.
+const PROJECTION_SHAPE: i64 = 1;
+
+/// The truth schema this version writes.
+pub(crate) fn truth_version() -> i64 {
+    TRUTH.len() as i64
+}
+
+/// The projection this version writes: its shape and every decoder's version.
+pub(crate) fn projection_version() -> i64 {
+    FORMATS
+        .iter()
+        .fold(PROJECTION_SHAPE * 1_000_000, |sum, format| sum + i64::from(format.version()))
+}
+
+/// Brings truth from version `from` to the newest. Runs inside one transaction.
+pub(crate) fn migrate_truth(tx: &Transaction<'_>, from: i64) -> Result<()> {
+    for step in TRUTH.iter().skip(usize::try_from(from).unwrap_or(0)) {
+        tx.execute_batch(step)?;
+    }
+    tx.pragma_update(None, "user_version", truth_version())?;
+    Ok(())
+}
+
+/// Creates the empty projection.
+pub(crate) fn create_projection(conn: &Connection) -> Result<()> {
+    conn.execute_batch(PROJECTION)?;
+    // Fewer, larger leaves suit our 8 KiB pages; a larger merge threshold suits bulk loads.
+    conn.execute("INSERT INTO search (search, rank) VALUES ('pgsz', 8000)", [])?;
+    conn.execute("INSERT INTO search (search, rank) VALUES ('crisismerge', 64)", [])?;
+    Ok(())
+}
+
+/// Drops every projection table, whichever version made them.
+pub(crate) fn drop_projection(conn: &Connection) -> Result<()> {
+    for table in projection_tables(conn)? {
+        conn.execute_batch(&format!("DROP TABLE \"{}\"", table.replace('"', "\"\"")))?;
+    }
+    Ok(())
+}
+
+/// The names of all tables that are not truth. Shadow tables of the search index go with it.
+pub(crate) fn projection_tables(conn: &Connection) -> Result<Vec<String>> {
+    let mut statement = conn.prepare(
+        "SELECT name FROM sqlite_schema
+          WHERE type = 'table'
+            AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+            AND name NOT LIKE 'search\\_%' ESCAPE '\\'
+          ORDER BY name",
+    )?;
+    let names = statement.query_map([], |row| row.get::<_, String>(0))?;
+    let names: Vec<String> = names.collect::<Result<_, _>>()?;
+    Ok(names.into_iter().filter(|name| !TRUTH_TABLES.contains(&name.as_str())).collect())
+}
+
+/// The tables that `rebuild` must leave alone.
+const TRUTH_TABLES: &[&str] = &[
+    "ledger",
+    "sources",
+    "source_paths",
+    "generations",
+    "tails",
+    "spans",
+    "records",
+    "pending",
+    "chunks",
+    "forgotten",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn truth_tables_are_listed() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        let tx = conn.transaction().unwrap();
+        migrate_truth(&tx, 0).unwrap();
+        assert!(projection_tables(&tx).unwrap().is_empty());
+        create_projection(&tx).unwrap();
+        assert!(projection_tables(&tx).unwrap().contains(&"search".to_owned()));
+        drop_projection(&tx).unwrap();
+        assert!(projection_tables(&tx).unwrap().is_empty());
+    }
+}

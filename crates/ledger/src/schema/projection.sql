@@ -1,0 +1,276 @@
+-- Projection: everything understood from truth. Dropped and derived again by `quipu rebuild`.
+-- Documented for SQL users in docs/schema.md. Times are milliseconds UTC, by the agents' clocks.
+
+-- One conversation.
+CREATE TABLE sessions (
+    id             INTEGER PRIMARY KEY,   -- seq of the first record that spoke of it
+    format         TEXT    NOT NULL,
+    agent          TEXT    NOT NULL,      -- '' where the format has no agents
+    session_id     TEXT    NOT NULL,      -- the agent's id; sub-agents: <parent>/<agent file>
+    part           TEXT    NOT NULL,      -- transcript, agent, subagent, prompt_history
+    state          TEXT    NOT NULL,      -- live, archived, deleted, gone, lost
+    parent_id      TEXT,                  -- session_id of the session it works for
+    parent_call    TEXT,                  -- the tool call that started it
+    agent_type     TEXT,
+    fork_of        TEXT,                  -- session or path it goes on from, as written
+    continued_in   TEXT,
+    project        TEXT,                  -- Claude Code's project folder; never decoded
+    cwd            TEXT,                  -- the first one
+    git_branch     TEXT,                  -- the last one
+    client_version TEXT,                  -- the last one
+    header_version TEXT,
+    title          TEXT,
+    title_rank     INTEGER,
+    first_prompt   TEXT,
+    pull_request   TEXT,
+    model          TEXT,                  -- the last one
+    started_at     INTEGER,
+    updated_at     INTEGER,
+    entries        INTEGER NOT NULL,
+    turns          INTEGER NOT NULL,
+    messages       INTEGER NOT NULL,
+    tool_calls     INTEGER NOT NULL,
+    compactions    INTEGER NOT NULL,
+    leaf           INTEGER,               -- entry that the next one attaches to
+    first_uuid     ANY,                   -- first entry id: copies and forks share it
+    UNIQUE (format, agent, session_id)
+) STRICT;
+
+-- Sub-agents of a session.
+CREATE INDEX sessions_by_parent ON sessions (parent_id) WHERE parent_id IS NOT NULL;
+-- Resumed and forked copies of a session.
+CREATE INDEX sessions_by_first_uuid ON sessions (first_uuid) WHERE first_uuid IS NOT NULL;
+
+-- Which sources a session is made of.
+CREATE TABLE session_sources (
+    session INTEGER NOT NULL,
+    source  INTEGER NOT NULL,
+    part    TEXT    NOT NULL,
+    PRIMARY KEY (source, session)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX session_sources_by_session ON session_sources (session);
+
+-- What a record says. id = seq of the record; further entries of a welded line above 2^40;
+-- negative: provisional, from the unterminated tail of generation -id.
+CREATE TABLE entries (
+    id            INTEGER PRIMARY KEY,
+    session       INTEGER,
+    uuid          ANY,                    -- the agent's id: UUIDs as 16 bytes, 8 hex digits as 4, others as text
+    parent        INTEGER,                -- entry
+    parent_uuid   ANY,                    -- only while no such entry is in the session
+    turn          INTEGER,
+    type          TEXT    NOT NULL,       -- as written
+    role          TEXT,
+    time          INTEGER,
+    is_known      INTEGER NOT NULL,       -- this version understands the type
+    is_meta       INTEGER NOT NULL,
+    is_sidechain  INTEGER NOT NULL,
+    is_mirror     INTEGER NOT NULL,
+    is_error      INTEGER NOT NULL,
+    is_side       INTEGER NOT NULL,
+    is_summary    INTEGER NOT NULL,       -- stands for compacted history
+    superseded_by INTEGER,                -- newer version with the same uuid
+    content       INTEGER NOT NULL        -- hash that tells a repeated entry from a new version
+) STRICT;
+
+-- Entries of a session, and an entry of a session by the agent's id.
+CREATE INDEX entries_by_session ON entries (session, uuid);
+-- Children that wait for a parent that may still come.
+CREATE INDEX entries_by_missing_parent ON entries (session, parent_uuid) WHERE parent_uuid IS NOT NULL;
+
+-- The same entry again, byte for byte, somewhere else.
+CREATE TABLE sightings (
+    seq   INTEGER PRIMARY KEY,            -- the record that repeats it
+    entry INTEGER NOT NULL
+) STRICT;
+
+-- Records that are no longer in the newest generation of their source.
+CREATE TABLE absent (
+    seq INTEGER PRIMARY KEY
+) STRICT;
+
+-- Prose of user and assistant.
+CREATE TABLE messages (
+    id      INTEGER PRIMARY KEY,          -- entry
+    session INTEGER NOT NULL,
+    turn    INTEGER,
+    role    TEXT    NOT NULL,
+    time    INTEGER,
+    text    TEXT    NOT NULL
+) STRICT;
+
+CREATE INDEX messages_by_session ON messages (session);
+
+-- One prompt and everything that answers it.
+CREATE TABLE turns (
+    id                 INTEGER PRIMARY KEY, -- entry of the prompt
+    session            INTEGER NOT NULL,
+    parent             INTEGER,             -- turn that it follows
+    status             TEXT    NOT NULL,    -- open, done, error, aborted
+    model              TEXT,
+    started_at         INTEGER,
+    ended_at           INTEGER,
+    input_tokens       INTEGER NOT NULL,
+    output_tokens      INTEGER NOT NULL,
+    cache_read_tokens  INTEGER NOT NULL,
+    cache_write_tokens INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX turns_by_session ON turns (session);
+
+-- A tool call with its result.
+CREATE TABLE tool_calls (
+    entry          INTEGER NOT NULL,
+    ordinal        INTEGER NOT NULL,      -- within the entry
+    session        INTEGER NOT NULL,
+    turn           INTEGER,
+    call_id        TEXT,
+    name           TEXT    NOT NULL,
+    target         TEXT,                  -- the path, command or query it is about
+    is_partial     INTEGER NOT NULL,
+    result         INTEGER,               -- entry of the result
+    is_error       INTEGER,               -- recorded by the agent; NULL without a result
+    mentions_error INTEGER,               -- the result's text holds one of the spec's error words
+    output_name    TEXT,                  -- file that holds the whole output
+    output         INTEGER,               -- entry of that file
+    PRIMARY KEY (entry, ordinal)
+) STRICT, WITHOUT ROWID;
+
+-- Pairs a result with its call.
+CREATE INDEX tool_calls_by_call ON tool_calls (session, call_id);
+-- Finds the call whose output a collected file is.
+CREATE INDEX tool_calls_by_output ON tool_calls (session, output_name) WHERE output_name IS NOT NULL;
+
+-- Results whose call has not been seen.
+CREATE TABLE orphan_results (
+    session        INTEGER NOT NULL,
+    call_id        TEXT    NOT NULL,
+    entry          INTEGER NOT NULL,
+    is_error       INTEGER NOT NULL,
+    mentions_error INTEGER NOT NULL,
+    output_name    TEXT,
+    PRIMARY KEY (session, call_id, entry)
+) STRICT, WITHOUT ROWID;
+
+-- One API response per session. Rows with is_counted = 1 add up to the bill, over all sessions.
+CREATE TABLE usage (
+    session        INTEGER NOT NULL,
+    message        INTEGER NOT NULL,      -- hash of the response's id
+    request        INTEGER NOT NULL,      -- hash of the request's id; 0 when unknown
+    entry          INTEGER NOT NULL,      -- first line of the response
+    turn           INTEGER,
+    time           INTEGER,
+    model          TEXT,
+    provider       TEXT,
+    input          INTEGER NOT NULL,
+    output         INTEGER NOT NULL,
+    cache_read     INTEGER NOT NULL,
+    cache_write    INTEGER NOT NULL,
+    cache_write_1h INTEGER NOT NULL,
+    cost_usd       REAL,                  -- as recorded by the agent
+    is_fast        INTEGER NOT NULL,
+    is_sidechain   INTEGER NOT NULL,
+    is_counted     INTEGER NOT NULL,
+    PRIMARY KEY (message, request, session)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX usage_by_session ON usage (session);
+
+CREATE TABLE compactions (
+    id              INTEGER PRIMARY KEY,  -- entry
+    session         INTEGER NOT NULL,
+    summary         TEXT    NOT NULL,
+    first_kept      ANY,                  -- uuid of the first entry that stays
+    compacted_count INTEGER,
+    tokens_before   INTEGER,
+    tokens_after    INTEGER,
+    cause           TEXT,
+    read_files      TEXT    NOT NULL,     -- JSON list
+    modified_files  TEXT    NOT NULL      -- JSON list
+) STRICT;
+
+CREATE INDEX compactions_by_session ON compactions (session);
+
+CREATE TABLE custom_entries (
+    id          INTEGER PRIMARY KEY,      -- entry
+    session     INTEGER NOT NULL,
+    custom_type TEXT    NOT NULL,
+    data        TEXT                      -- JSON, up to 64 KiB
+) STRICT;
+
+CREATE TABLE labels (
+    id      INTEGER PRIMARY KEY,          -- entry that sets it
+    session INTEGER NOT NULL,
+    target  ANY     NOT NULL,             -- uuid of the labelled entry
+    label   TEXT                          -- NULL clears it
+) STRICT;
+
+CREATE INDEX labels_by_session ON labels (session);
+
+-- Whole files that belong to a session.
+CREATE TABLE documents (
+    id      INTEGER PRIMARY KEY,          -- entry
+    session INTEGER,
+    source  INTEGER NOT NULL,
+    part    TEXT    NOT NULL,
+    name    TEXT    NOT NULL,
+    bytes   INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX documents_by_session ON documents (session, name);
+
+-- Prompts from the agents' own prompt lists; they outlive transcripts.
+CREATE TABLE prompts (
+    id      INTEGER PRIMARY KEY,          -- entry
+    session INTEGER,
+    project TEXT,
+    time    INTEGER,
+    text    TEXT    NOT NULL
+) STRICT;
+
+-- What was odd. entry = the entry, or the seq of a record that says nothing.
+CREATE TABLE problems (
+    entry   INTEGER NOT NULL,
+    kind    TEXT    NOT NULL,
+    source  INTEGER,
+    session INTEGER,
+    detail  TEXT    NOT NULL,
+    PRIMARY KEY (entry, kind)
+) STRICT, WITHOUT ROWID;
+
+-- Where the next record of a source goes on.
+CREATE TABLE source_tips (
+    source     INTEGER PRIMARY KEY,
+    session    INTEGER,
+    last_entry INTEGER,
+    last_turn  INTEGER,
+    generation INTEGER NOT NULL,          -- where the last record stood …
+    end        INTEGER NOT NULL,          -- … and ended
+    has_header INTEGER NOT NULL           -- a header, or a complaint about its absence, was seen
+) STRICT;
+
+-- Which tool call started which sub-agent, where the parent's transcript says so.
+CREATE TABLE spawned_agents (
+    session  INTEGER NOT NULL,            -- the parent
+    agent_id TEXT    NOT NULL,
+    call_id  TEXT    NOT NULL,
+    PRIMARY KEY (session, agent_id)
+) STRICT, WITHOUT ROWID;
+
+-- Search. rowid = entry. Base64 is left out; at most 1 MiB of text per entry.
+CREATE VIRTUAL TABLE search USING fts5 (
+    prose,
+    thinking,
+    tool_input,
+    tool_result,
+    content = '',
+    contentless_delete = 1,
+    tokenize = 'unicode61'
+);
+
+-- Entries whose text is in the search index only in part.
+CREATE TABLE partly_indexed (
+    entry INTEGER PRIMARY KEY,
+    bytes INTEGER NOT NULL                -- left out
+) STRICT;

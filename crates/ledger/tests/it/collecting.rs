@@ -1,0 +1,114 @@
+//! Collecting: exactly once, byte for byte, and nothing is read twice.
+
+use crate::home::*;
+
+fn fixture_home() -> Home {
+    let home = Home::new();
+    copy(&fixtures("claude-code"), &home.path(".claude"));
+    copy(&fixtures("openclaw"), &home.path(".openclaw"));
+    home
+}
+
+#[test]
+fn fixtures_of_every_format_come_back() {
+    let home = fixture_home();
+    let report = home.sync();
+    assert!(report.records_added > 100, "{report:?}");
+    home.assert_restores();
+    home.assert_rebuilds();
+    for format in quipu_transcript::format::FORMATS {
+        let sessions: i64 =
+            home.one(&format!("SELECT count(*) FROM sessions WHERE format = '{}'", format.name()));
+        assert!(sessions > 0, "no session of {}", format.name());
+    }
+}
+
+#[test]
+fn a_second_sync_reads_no_bytes_and_parses_no_lines() {
+    let home = fixture_home();
+    home.sync();
+    let before = std::fs::read(home.ledger_path()).unwrap();
+    let report = home.sync();
+    assert_eq!(
+        (report.bytes_read, report.bytes_verified, report.lines_parsed, report.records_added),
+        (0, 0, 0, 0)
+    );
+    assert_eq!(report.sources_changed, 0);
+    // Not even the ledger is written to.
+    assert!(before == std::fs::read(home.ledger_path()).unwrap());
+}
+
+#[test]
+fn an_appended_line_is_all_that_is_read() {
+    let home = Home::new();
+    home.write(MAIN, line("user", &uuid(1), None, "hello"));
+    home.sync();
+    let more = line("assistant", &uuid(2), Some(&uuid(1)), "world");
+    home.append(MAIN, &more);
+    let report = home.sync();
+    assert_eq!(
+        (report.bytes_read, report.lines_parsed, report.records_added),
+        (more.len() as u64, 1, 1)
+    );
+    home.assert_restores_all(&[MAIN]);
+    home.assert_rebuilds();
+    assert_eq!(home.hits("world"), 1);
+}
+
+#[test]
+fn an_unterminated_line_waits_and_stands() {
+    let home = Home::new();
+    let first = line("user", &uuid(1), None, "hello");
+    let second = line("assistant", &uuid(2), Some(&uuid(1)), "world");
+    let (now, later) = second.split_at(40);
+    home.write(MAIN, format!("{first}{now}"));
+    home.sync();
+    home.assert_restores_all(&[MAIN]);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM entries"), 1);
+
+    // Half a line stands still: kept, but it says nothing yet.
+    assert_eq!(home.sync().bytes_read, 0);
+    home.append(MAIN, later.trim_end());
+    let report = home.sync();
+    assert_eq!(report.bytes_read, later.trim_end().len() as u64);
+    home.assert_restores_all(&[MAIN]);
+
+    // A whole line without its newline stands still: a provisional entry.
+    let report = home.sync();
+    assert_eq!((report.bytes_read, report.lines_parsed), (0, 0));
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM entries WHERE id < 0"), 1);
+    assert_eq!(home.hits("world"), 1);
+    home.assert_rebuilds();
+
+    home.append(MAIN, "\n");
+    assert_eq!(home.sync().bytes_read, 1);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM entries WHERE id < 0"), 0);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM entries"), 2);
+    assert_eq!(home.hits("world"), 1);
+    home.assert_restores_all(&[MAIN]);
+    home.assert_rebuilds();
+}
+
+#[test]
+fn a_deleted_file_stays() {
+    let home = Home::new();
+    let lines =
+        line("user", &uuid(1), None, "hello") + line("user", &uuid(2), None, "cut").trim_end();
+    home.write(MAIN, &lines);
+    home.sync();
+    home.remove(MAIN);
+    assert_eq!(home.sync().gone, 1);
+    assert_eq!(home.one::<String>("SELECT state FROM sessions"), "gone");
+    assert_eq!(home.problems().get("unterminated"), Some(&1));
+    let restored = home.restored(quipu_ledger::Generations::Newest);
+    assert_eq!(restored.values().next().unwrap(), lines.as_bytes());
+    home.assert_rebuilds();
+
+    // It comes back longer: nothing is stored twice.
+    home.write(MAIN, format!("{lines}\n"));
+    home.sync();
+    assert_eq!(home.one::<String>("SELECT state FROM sessions"), "live");
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM entries"), 2);
+    home.assert_restores_all(&[MAIN]);
+    home.assert_rebuilds();
+}

@@ -1,0 +1,151 @@
+//! Append-only is not assumed: truncated, replaced, rewritten, renamed, copied.
+
+use crate::home::*;
+use quipu_ledger::Generations;
+
+fn lines(range: std::ops::Range<u32>) -> String {
+    range
+        .map(|number| {
+            let parent = (number > 0).then(|| uuid(number - 1));
+            line("user", &uuid(number), parent.as_deref(), &format!("word{number}"))
+        })
+        .collect()
+}
+
+#[test]
+fn truncated_to_nothing_and_regrown() {
+    let home = Home::new();
+    home.write(MAIN, lines(0..10));
+    home.sync();
+    home.write(MAIN, lines(20..45));
+    let report = home.sync();
+    assert_eq!(report.rewritten, 1);
+    assert_eq!(report.records_added, 25);
+    home.assert_restores_all(&[MAIN]);
+    assert_eq!(home.hits("word3"), 1);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM absent"), 10);
+    let all = home.restored(Generations::All);
+    assert_eq!(all.len(), 2);
+    assert!(all.values().any(|bytes| *bytes == lines(0..10).into_bytes()));
+    home.assert_rebuilds();
+}
+
+#[test]
+fn truncated() {
+    let home = Home::new();
+    home.write(MAIN, lines(0..10));
+    home.sync();
+    home.write(MAIN, lines(0..4));
+    let report = home.sync();
+    assert_eq!((report.rewritten, report.lines_parsed), (1, 0));
+    assert_eq!(home.problems().get("source_truncated"), Some(&1));
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM absent"), 6);
+    home.assert_restores_all(&[MAIN]);
+    home.assert_rebuilds();
+}
+
+#[test]
+fn one_line_changed_in_the_middle() {
+    let home = Home::new();
+    home.write(MAIN, lines(0..100));
+    home.sync();
+    for (round, (from, to)) in
+        [("word50", "wordX0"), ("word70", "a much longer word"), ("word20", "short")]
+            .iter()
+            .enumerate()
+    {
+        let text = std::fs::read_to_string(home.path(MAIN)).unwrap().replace(from, to);
+        if round == 1 {
+            home.replace(MAIN, text)
+        } else {
+            home.write(MAIN, text)
+        }
+        let report = home.sync();
+        assert_eq!((report.rewritten, report.lines_parsed), (1, 1), "{from}");
+        home.assert_restores_all(&[MAIN]);
+    }
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM absent"), 3);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 100);
+    assert_eq!(home.one::<i64>("SELECT max(number) FROM generations"), 4);
+    home.assert_rebuilds();
+}
+
+#[test]
+fn replaced_by_the_same_and_grown() {
+    let home = Home::new();
+    home.write(MAIN, lines(0..10));
+    home.sync();
+    home.replace(MAIN, lines(0..12));
+    let report = home.sync();
+    assert_eq!((report.rewritten, report.records_added), (0, 2));
+    home.assert_restores_all(&[MAIN]);
+    home.assert_rebuilds();
+}
+
+#[test]
+fn touched_is_not_changed() {
+    let home = Home::new();
+    home.write(MAIN, lines(0..10));
+    home.sync();
+    home.write(MAIN, lines(0..10));
+    let report = home.sync();
+    assert_eq!((report.rewritten, report.records_added, report.bytes_read), (0, 0, 0));
+    assert_eq!(home.sync().bytes_verified, 0);
+}
+
+#[test]
+fn renamed_is_not_read_again() {
+    let home = Home::new();
+    let live = ".openclaw/agents/main/sessions/13f7ee8b-4916-4c0c-a7c3-6a9d44685f32.jsonl";
+    let reset = ".openclaw/agents/main/sessions/13f7ee8b-4916-4c0c-a7c3-6a9d44685f32.jsonl.reset.2026-01-31T07-26-10.958Z";
+    home.write(
+        live,
+        "{\"role\":\"user\",\"content\":\"hello\",\"timestamp\":\"2026-02-27T08:30:00.000Z\"}\n",
+    );
+    home.sync();
+    home.rename(live, reset);
+    home.write(
+        live,
+        "{\"role\":\"user\",\"content\":\"again\",\"timestamp\":\"2026-02-28T08:30:00.000Z\"}\n",
+    );
+    let report = home.sync();
+    assert_eq!((report.renamed, report.gone, report.lines_parsed), (1, 0, 1));
+    home.assert_restores_all(&[live, reset]);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM source_paths"), 1);
+    home.remove(live);
+    home.sync();
+    assert_eq!(home.one::<String>("SELECT state FROM sessions"), "archived");
+    home.assert_rebuilds();
+}
+
+#[test]
+fn a_copy_is_made_of_spans() {
+    let home = Home::new();
+    let copy = ".claude/projects/-home-alice-shop/00000000-d010-4b20-a591-b7172ef08e66.jsonl";
+    home.write(MAIN, lines(0..50));
+    home.write(copy, lines(0..50));
+    let report = home.sync();
+    assert_eq!(report.lines_parsed, 50);
+    home.assert_restores_all(&[MAIN, copy]);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 2);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions WHERE fork_of IS NOT NULL"), 1);
+    home.append(copy, lines(60..61));
+    home.sync();
+    home.assert_restores_all(&[MAIN, copy]);
+    home.assert_rebuilds();
+}
+
+#[test]
+fn an_inode_used_again_is_another_file() {
+    let home = Home::new();
+    let other = ".claude/projects/-home-alice-shop/11111111-d010-4b20-a591-b7172ef08e66.jsonl";
+    home.write(MAIN, lines(0..5));
+    home.sync();
+    home.remove(MAIN);
+    home.write(other, lines(100..120));
+    let report = home.sync();
+    assert_eq!(report.renamed, 0);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 2);
+    home.assert_restores_all(&[other]);
+    home.assert_rebuilds();
+}

@@ -1,0 +1,203 @@
+//! The questions that a format answers. One agent's format is one file in [`crate::formats`] plus
+//! one line in [`FORMATS`]; discovery, collecting, `quipu formats` and the contract tests read only
+//! this list.
+
+use crate::entry::Entry;
+use crate::formats::{claude_code::ClaudeCode, openclaw::OpenClaw};
+
+/// Every format quipu reads.
+pub static FORMATS: &[&dyn Format] = &[&ClaudeCode, &OpenClaw];
+
+/// The format of that name.
+pub fn by_name(name: &str) -> Option<&'static dyn Format> {
+    FORMATS.iter().copied().find(|format| format.name() == name)
+}
+
+/// How one agent keeps its sessions.
+pub trait Format: Sync {
+    /// The stable name that is stored, printed and used as a folder (`claude-code`).
+    fn name(&self) -> &'static str;
+
+    /// The name people use (`Claude Code`).
+    fn title(&self) -> &'static str;
+
+    /// The version of the decoder. Raise it when [`Format::decode`] would read old records
+    /// differently; ledgers then derive their projection again.
+    fn version(&self) -> u32;
+
+    /// Where its files live.
+    fn roots(&self) -> &'static [Root];
+
+    /// What to do with a path under one of its roots. `path` is relative, `/`-separated, and may
+    /// hold any bytes. This is an allow-list: whatever it does not name is never opened.
+    fn claim(&self, path: &[u8], node: Node) -> Claim;
+
+    /// What the path of a claimed file says about the records in it. Paths that
+    /// [`Format::claim`] does not collect give an [`Origin`] of [`Part::Transcript`] without a session.
+    fn origin(&self, path: &[u8]) -> Origin;
+
+    /// Reads one JSON object. `Err` only when `json` is not one JSON object that serde can walk
+    /// through (the caller then tries to recover it); every odd but readable object is `Ok`.
+    fn decode<'a>(&self, origin: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>>;
+
+    /// Reads a whole file of [`Framing::Document`]. Never fails.
+    fn decode_document<'a>(&self, origin: &Origin, bytes: &'a [u8]) -> Entry<'a>;
+
+    /// What it reads and where, for people: pairs of pattern and meaning.
+    fn reads(&self) -> &'static [(&'static str, &'static str)];
+
+    /// Whether its transcripts begin with a header record.
+    fn has_headers(&self) -> bool {
+        false
+    }
+
+    /// After how many days without a change the agent itself deletes a transcript, if it does.
+    fn cleanup_days(&self) -> Option<u32> {
+        None
+    }
+}
+
+/// One place where an agent may keep its files.
+#[derive(Debug, Clone, Copy)]
+pub struct Root {
+    /// An environment variable that replaces the places under the home directory. It may hold
+    /// several paths separated by commas.
+    pub env: &'static str,
+    /// Places relative to the home directory.
+    pub home: &'static [&'static str],
+}
+
+/// What kind of directory entry a path is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Node {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+}
+
+/// What to do with a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// A directory to look into.
+    Enter,
+    /// A file to follow.
+    Collect(Part),
+    /// A file to follow if one of its first lines decodes; otherwise it is left out.
+    Probe(Part),
+    /// Not collected, and `status` says why.
+    LeaveOut(&'static str),
+    /// Never opened, whatever else happens; `status` names it.
+    Deny,
+    /// Not ours and not worth a word.
+    Ignore,
+}
+
+/// Which part of an agent's store a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Part {
+    /// A session's transcript.
+    Transcript,
+    /// The transcript of an agent that another session started, listed on its own.
+    Agent,
+    /// The transcript of a sub-agent, hidden from lists by default.
+    Subagent,
+    /// What a session says about one of its sub-agents.
+    SubagentMeta,
+    /// A tool's output, too large for the transcript.
+    ToolOutput,
+    /// A list of prompts over all sessions.
+    PromptHistory,
+}
+
+impl Part {
+    /// How its bytes fall into records.
+    pub fn framing(self) -> Framing {
+        match self {
+            Part::SubagentMeta | Part::ToolOutput => Framing::Document,
+            Part::Transcript | Part::Agent | Part::Subagent | Part::PromptHistory => Framing::Lines,
+        }
+    }
+
+    /// Whether it holds a conversation.
+    pub fn is_transcript(self) -> bool {
+        matches!(self, Part::Transcript | Part::Agent | Part::Subagent)
+    }
+
+    /// The stable name that is stored and printed.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Part::Transcript => "transcript",
+            Part::Agent => "agent",
+            Part::Subagent => "subagent",
+            Part::SubagentMeta => "subagent_meta",
+            Part::ToolOutput => "tool_output",
+            Part::PromptHistory => "prompt_history",
+        }
+    }
+}
+
+/// How a file's bytes fall into records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// One record per line, kept for ever.
+    Lines,
+    /// One record per distinct version of the whole file.
+    Document,
+}
+
+/// What a file's path says about its records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// Which part of the store it is.
+    pub part: Part,
+    /// The agent whose session it is (OpenClaw's `main`); `None` where a format has no such notion.
+    pub agent: Option<String>,
+    /// The session that the file belongs to; `None` when each record says it itself.
+    pub session: Option<String>,
+    /// The session that this one works for.
+    pub parent: Option<String>,
+    /// The folder that groups sessions by project (Claude Code's slug), never decoded into a path.
+    pub project: Option<String>,
+    /// The file's base name.
+    pub name: String,
+    /// Set when the agent put the file aside; the records in it read the same.
+    pub archive: Option<Archive>,
+}
+
+impl Origin {
+    /// An origin that says nothing beyond its part and its file's name.
+    pub fn of(part: Part, name: impl Into<String>) -> Origin {
+        Origin {
+            part,
+            agent: None,
+            session: None,
+            parent: None,
+            project: None,
+            name: name.into(),
+            archive: None,
+        }
+    }
+}
+
+/// Why an agent put a transcript aside under another name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Archive {
+    /// The session was deleted.
+    Deleted,
+    /// The session was reset and goes on under a new id.
+    Reset,
+    /// A copy from before a repair or rewrite.
+    Backup,
+}
+
+impl Archive {
+    /// The stable name that is stored and printed.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Archive::Deleted => "deleted",
+            Archive::Reset => "reset",
+            Archive::Backup => "backup",
+        }
+    }
+}

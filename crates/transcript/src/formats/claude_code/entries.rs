@@ -1,0 +1,333 @@
+//! What each type of line means.
+//!
+//! Unknown types are kept as [`Kind::Unknown`]: a list of types that drops the rest would lose
+//! data within weeks. Lines without a uuid stand beside the chain of parents.
+
+use std::borrow::Cow;
+
+use super::envelope;
+use super::line::{AttachmentFields, HistoryLine, Line};
+use super::user::{open_envelopes, user};
+use crate::entry::{Block, Compaction, Entry, Kind, Parent, Response, Role, Says, Stop, TitleRank};
+use crate::format::{Origin, Part};
+use crate::json::{self, Nullable, Odd, non_empty};
+use crate::message::Content;
+use crate::problem::ProblemKind;
+
+/// Types of line that are bookkeeping: understood as far as they need to be.
+const NOTES: &[&str] = &[
+    "agent-color",
+    "agent-name",
+    "agent-setting",
+    "ai-title",
+    "api-request",
+    "api-request-blob",
+    "api-request-shape",
+    "artifact-autoreact-ledger",
+    "artifact-comment-monitor",
+    "atis-latch",
+    "attribution-snapshot",
+    "bridge-session",
+    "content-replacement",
+    "continued-in",
+    "cost-state",
+    "custom-title",
+    "data-flow-incomplete",
+    "data-flow-records",
+    "derived-from",
+    "dev-mods",
+    "ended-by-model",
+    "file-history-delta",
+    "file-history-snapshot",
+    "fork-context-ref",
+    "frame-link",
+    "history-suppression",
+    "isolation-latch",
+    "last-prompt",
+    "memory-mode",
+    "mode",
+    "observer-ref",
+    "permission-mode",
+    "pr-link",
+    "relocated",
+    "repl-mode",
+    "resume-head-vouch",
+    "session-owner",
+    "summary",
+    "tag",
+    "tools-used",
+    "worktree-state",
+];
+
+/// Reads a line of a transcript.
+pub(super) fn decode<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>> {
+    let mut odd = Odd::default();
+    let mut line = json::object::<Line<'a>>(json, &mut odd)?;
+    let mut entry = Entry {
+        type_name: line.type_name.take().unwrap_or_default(),
+        id: non_empty(line.uuid.take()),
+        parent: parent_of(&mut line),
+        time: line.timestamp,
+        says: session_facts(origin, &mut line),
+        ..Entry::default()
+    };
+    entry.marks.is_meta = line.is_meta == Some(true);
+    // In its own file a sub-agent is the main thing; in its parent's file it is not.
+    entry.marks.is_sidechain = line.is_sidechain == Some(true) && origin.part == Part::Transcript;
+    match &*entry.type_name {
+        "user" => user(&mut entry, line),
+        "assistant" => assistant(&mut entry, line),
+        "system" => system(&mut entry, line),
+        "progress" => progress(&mut entry, line),
+        "attachment" => attachment(&mut entry, line),
+        "queue-operation" => queue_operation(&mut entry, line),
+        "" => odd.note(ProblemKind::NoType, "type"),
+        name if NOTES.binary_search(&name).is_ok() => note(&mut entry, origin, line),
+        _ => {}
+    }
+    entry.marks.is_side = entry.id.is_none()
+        && !(matches!(entry.kind, Kind::Message)
+            && matches!(&*entry.type_name, "user" | "assistant"));
+    entry.problems = odd.into_problems();
+    Ok(entry)
+}
+
+/// Reads a line of `history.jsonl`, which outlives the transcripts it points at.
+pub(super) fn decode_history(json: &[u8]) -> serde_json::Result<Entry<'_>> {
+    let mut odd = Odd::default();
+    let line = json::object::<HistoryLine<'_>>(json, &mut odd)?;
+    let mut entry = Entry {
+        type_name: Cow::Borrowed("history"),
+        kind: Kind::Prompt,
+        time: line.timestamp,
+        role: Some(Role::User),
+        ..Entry::default()
+    };
+    entry.blocks.extend(line.display.map(Block::Text));
+    entry.says.extend(non_empty(line.session_id).map(Says::SessionId));
+    entry.says.extend(non_empty(line.project).map(Says::Cwd));
+    entry.problems = odd.into_problems();
+    Ok(entry)
+}
+
+fn parent_of<'a>(line: &mut Line<'a>) -> Parent<'a> {
+    match line.parent_uuid.take() {
+        Some(Nullable(Some(id))) if !id.is_empty() => Parent::Id(id),
+        // A boundary is a new root; following the logical parent keeps what came before it.
+        said => match non_empty(line.logical_parent_uuid.take()) {
+            Some(id) => Parent::After(id),
+            None if said.is_some() => Parent::Root,
+            None => Parent::Unsaid,
+        },
+    }
+}
+
+/// What any line may say about its session.
+fn session_facts<'a>(origin: &Origin, line: &mut Line<'a>) -> Vec<Says<'a>> {
+    let mut says = Vec::new();
+    if let Some(id) = non_empty(line.session_id.take()) {
+        match origin.part {
+            // The name of the file is the id by which a session is resumed.
+            Part::Agent | Part::Subagent if origin.parent.as_deref() != Some(&*id) => {
+                says.push(Says::ParentSession(id));
+            }
+            Part::Transcript if origin.session.as_deref() != Some(&*id) => {
+                says.push(Says::SessionId(id))
+            }
+            _ => {}
+        }
+    }
+    says.extend(non_empty(line.cwd.take()).map(Says::Cwd));
+    says.extend(non_empty(line.version.take()).map(Says::ClientVersion));
+    says.extend(non_empty(line.git_branch.take()).map(Says::GitBranch));
+    let forked = line.forked_from.take().and_then(|from| from.session_id);
+    says.extend(non_empty(forked).map(Says::ForkOf));
+    says
+}
+
+fn assistant<'a>(entry: &mut Entry<'a>, mut line: Line<'a>) {
+    entry.kind = Kind::Message;
+    if let Some(mut message) = line.message.take() {
+        message.role = Some(Cow::Borrowed("assistant"));
+        message.fill(entry);
+    }
+    entry.role = Some(Role::Assistant);
+    if line.is_aborted == Some(true) {
+        entry.stop = Some(Stop::Aborted);
+    }
+    if let Some(response) = &mut entry.response {
+        response.request = non_empty(line.request_id.take());
+    }
+    if let Some(usage) = &mut entry.usage
+        && line.cost_usd.is_some()
+    {
+        usage.cost_usd = line.cost_usd;
+    }
+    let is_api_error = line.is_api_error == Some(true);
+    let is_synthetic = entry.model.as_deref() == Some("<synthetic>");
+    if is_api_error || is_synthetic {
+        // Text that Claude Code made itself: no model said it and nobody is billed for it.
+        entry.model = None;
+        entry.usage = None;
+        entry.response = None;
+        entry.marks.is_error = is_api_error;
+        entry.marks.is_meta |= !is_api_error;
+    }
+}
+
+fn system<'a>(entry: &mut Entry<'a>, mut line: Line<'a>) {
+    entry.kind = Kind::Note;
+    match line.subtype.as_deref().unwrap_or_default() {
+        "compact_boundary" => {
+            let metadata = line.compact_metadata.take().unwrap_or_default();
+            entry.kind = Kind::Compaction(Compaction {
+                // The summary itself is the user line that follows.
+                first_kept: non_empty(metadata.preserved.and_then(|preserved| preserved.head)),
+                tokens_before: metadata.tokens_before,
+                tokens_after: metadata.tokens_after,
+                trigger: non_empty(metadata.trigger),
+                ..Compaction::default()
+            });
+            return;
+        }
+        "api_error" => entry.marks.is_error = true,
+        _ => {}
+    }
+    if let Some(Content(blocks)) = line.content.take() {
+        entry.role = Some(Role::System);
+        entry.blocks = blocks;
+        // Newer releases record some slash commands as system lines.
+        let is_command = line.subtype.as_deref() == Some("local_command");
+        if is_command && open_envelopes(entry) && !entry.marks.is_sidechain {
+            entry.role = Some(Role::User);
+        }
+    }
+    entry.marks.is_meta = true;
+}
+
+fn progress<'a>(entry: &mut Entry<'a>, mut line: Line<'a>) {
+    entry.kind = Kind::Note;
+    let data = line.data.take().unwrap_or_default().0;
+    if let Some(agent_id) = non_empty(data.agent_id)
+        && let Some(call) = non_empty(line.parent_tool_use_id.take())
+    {
+        entry.says.push(Says::Spawned { call, agent_id });
+    }
+    // A sub-agent's answers are billed; where its own file is gone, this is the only bill.
+    let message = data.message.unwrap_or_default().0;
+    let billed = message.message.unwrap_or_default().0;
+    if let (Some(usage), Some(id)) = (billed.usage, non_empty(billed.id)) {
+        let model = non_empty(billed.model);
+        if model.as_deref() != Some("<synthetic>") {
+            entry.usage = Some(usage);
+            entry.response = Some(Response { id, request: non_empty(message.request_id) });
+            entry.model = model;
+        }
+    }
+}
+
+fn attachment<'a>(entry: &mut Entry<'a>, mut line: Line<'a>) {
+    entry.kind = Kind::Note;
+    let attachment = line.attachment.take().unwrap_or_default().0;
+    if attachment.type_name.as_deref() != Some("queued_command") {
+        return;
+    }
+    // Typed while a tool ran: the user's words, heard in the middle of a turn.
+    let is_typed = is_from_human(&attachment);
+    entry.kind = Kind::Message;
+    entry.role = Some(Role::User);
+    entry.blocks = attachment.prompt.unwrap_or_default().0;
+    if !is_typed {
+        entry.marks.is_meta = true;
+    } else {
+        open_envelopes(entry);
+    }
+}
+
+fn is_from_human(attachment: &AttachmentFields<'_>) -> bool {
+    let kind = attachment.origin.as_ref().and_then(|origin| origin.0.kind.as_deref());
+    !matches!(attachment.command_mode.as_deref(), Some("task-notification"))
+        && kind.is_none_or(|kind| kind == "human")
+}
+
+fn queue_operation<'a>(entry: &mut Entry<'a>, mut line: Line<'a>) {
+    entry.kind = Kind::Note;
+    let Some(Content(blocks)) = line.content.take() else {
+        return;
+    };
+    match line.operation.as_deref() {
+        // The text was shown to the agent in the middle of its work.
+        Some("remove") => {
+            entry.kind = Kind::Message;
+            entry.role = Some(Role::User);
+            entry.blocks = blocks;
+            entry.marks.is_meta = true;
+        }
+        // Everything else that is queued comes back as a line of its own.
+        Some("enqueue") => {
+            if let [Block::Text(text)] = &*blocks {
+                entry.says.extend(spawned_task(text));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The sub-agent that a queued notification is about, in XML or JSON.
+fn spawned_task(text: &str) -> Option<Says<'static>> {
+    json::fields! {
+        struct Task<'a> {
+            "task_id" => id: Cow<'a, str>,
+            "tool_use_id" => call: Cow<'a, str>,
+            "task_type" => kind: Cow<'a, str>,
+        }
+    }
+    let text = text.trim_start();
+    let (call, id) = if text.starts_with("<task-notification>") {
+        let call = envelope::inner(text, "tool-use-id")?;
+        (call.trim().to_owned(), envelope::inner(text, "task-id")?.trim().to_owned())
+    } else if text.starts_with('{') {
+        let task = json::object::<Task<'_>>(text.as_bytes(), &mut Odd::default()).ok()?;
+        // Shell commands in the background are queued in the same shape.
+        task.kind.filter(|kind| kind.ends_with("agent"))?;
+        (task.call?.into_owned(), task.id?.into_owned())
+    } else {
+        return None;
+    };
+    (!call.is_empty() && !id.is_empty())
+        .then_some(Says::Spawned { call: Cow::Owned(call), agent_id: Cow::Owned(id) })
+}
+
+fn note<'a>(entry: &mut Entry<'a>, origin: &Origin, line: Line<'a>) {
+    entry.kind = Kind::Note;
+    let title = |rank, text: Option<Cow<'a, str>>| text.map(|text| Says::Title(rank, text));
+    let said = match &*entry.type_name {
+        "summary" => title(TitleRank::Summary, non_empty(line.summary)),
+        "last-prompt" => title(TitleRank::LastPrompt, non_empty(line.last_prompt)),
+        "ai-title" => title(TitleRank::Ai, line.ai_title),
+        // An empty one takes the title away.
+        "custom-title" => title(TitleRank::Custom, line.custom_title),
+        "pr-link" => non_empty(line.pr_url).map(Says::PullRequest),
+        "continued-in" => non_empty(line.continued_in).map(Says::ContinuedIn),
+        "derived-from" => non_empty(line.derived_from)
+            .or(non_empty(line.source_session))
+            .or(non_empty(line.parent_session))
+            .map(Says::ForkOf),
+        "fork-context-ref" => non_empty(line.parent_session).map(|id| match origin.part {
+            Part::Agent | Part::Subagent => Says::ParentSession(id),
+            _ => Says::ForkOf(id),
+        }),
+        _ => None,
+    };
+    entry.says.extend(said);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_sorted_for_the_search() {
+        assert!(NOTES.is_sorted());
+    }
+}

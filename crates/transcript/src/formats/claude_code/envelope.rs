@@ -1,0 +1,226 @@
+//! What stands in user text that no user typed, and how a command reads.
+//!
+//! Claude Code writes commands, their output, reminders, notifications and markers into messages
+//! of the user. The tags and phrases here were counted in real transcripts; a tag that is not
+//! listed is the user's own text.
+
+use std::borrow::Cow;
+
+/// Who a user text comes from.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Said<'a> {
+    /// The human. The text is what was typed.
+    Prompt(Cow<'a, str>),
+    /// The human, as a slash command.
+    Command {
+        /// `/name args`
+        text: String,
+        /// What `/rename` sets.
+        title: Option<String>,
+    },
+    /// The harness: output, reminders, notifications, caveats.
+    Injected(Cow<'a, str>),
+    /// The note that the human stopped the agent.
+    Interrupt(Cow<'a, str>),
+    /// The text that stands for compacted history.
+    Summary(Cow<'a, str>),
+}
+
+/// Blocks that may stand before a real prompt.
+const GLUED: &[&str] = &["system-reminder", "ide_opened_file", "ide_selection", "ide_diagnostics"];
+
+/// Blocks that are the whole text.
+const INJECTED: &[&str] = &[
+    "local-command-stdout",
+    "local-command-stderr",
+    "local-command-caveat",
+    "bash-stdout",
+    "bash-stderr",
+    "task-notification",
+    "teammate-message",
+    "user-memory-input",
+    "session-start-hook",
+    "user-prompt-submit-hook",
+    "tick",
+    "goal",
+];
+
+/// Says who a user text comes from.
+pub(super) fn read(text: Cow<'_, str>) -> Said<'_> {
+    let body = text.trim_start();
+    if !body.starts_with(['<', '[', 'S', 'C', 'T']) {
+        return Said::Prompt(text);
+    }
+    let rest = without_glued(body);
+    if rest.is_empty() {
+        return Said::Injected(text);
+    }
+    if rest.starts_with("[Request interrupted by user") {
+        return Said::Interrupt(text);
+    }
+    if rest.starts_with("This session is being continued from a previous conversation") {
+        return Said::Summary(text);
+    }
+    if rest.starts_with("Stop hook feedback:")
+        || rest.starts_with("Caveat: The messages below were")
+    {
+        return Said::Injected(text);
+    }
+    match tag_of(rest) {
+        Some("command-name" | "command-message" | "command-args") => {
+            if let Some(command) = command(rest) {
+                return command;
+            }
+        }
+        Some("bash-input") => {
+            if let Some(input) = inner(rest, "bash-input") {
+                return Said::Prompt(Cow::Owned(format!("! {}", input.trim())));
+            }
+        }
+        Some(tag) if INJECTED.contains(&tag) => return Said::Injected(text),
+        _ => {}
+    }
+    if rest.len() == body.len() {
+        return Said::Prompt(text);
+    }
+    Said::Prompt(match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.get(text.len() - rest.len()..).unwrap_or(text)),
+        Cow::Owned(_) => Cow::Owned(rest.to_owned()),
+    })
+}
+
+/// The text inside the first `<tag>…</tag>`.
+pub(super) fn inner<'t>(text: &'t str, tag: &str) -> Option<&'t str> {
+    let mut rest = text;
+    loop {
+        let (_, after) = rest.split_once('<')?;
+        match after.strip_prefix(tag).and_then(|after| after.strip_prefix('>')) {
+            Some(body) => {
+                return body.split_once(&format!("</{tag}>")).map(|(inner, _)| inner);
+            }
+            None => rest = after,
+        }
+    }
+}
+
+/// A slash command as it was typed.
+fn command(text: &str) -> Option<Said<'static>> {
+    let name = inner(text, "command-name").or_else(|| inner(text, "command-message"))?.trim();
+    let name = name.strip_prefix('/').unwrap_or(name);
+    if name.is_empty() {
+        return None;
+    }
+    let args = inner(text, "command-args").unwrap_or_default().trim();
+    let text = if args.is_empty() { format!("/{name}") } else { format!("/{name} {args}") };
+    Some(Said::Command {
+        text,
+        title: (name == "rename" && !args.is_empty()).then(|| args.to_owned()),
+    })
+}
+
+/// The text behind all leading blocks that are not the human's.
+fn without_glued(text: &str) -> &str {
+    let mut rest = text;
+    while let Some(tag) = tag_of(rest)
+        && GLUED.contains(&tag)
+        && let Some((_, after)) = rest.split_once(&format!("</{tag}>"))
+    {
+        rest = after.trim_start();
+    }
+    rest
+}
+
+/// The tag that the text begins with, without its attributes.
+fn tag_of(text: &str) -> Option<&str> {
+    let text = text.strip_prefix('<')?;
+    let end =
+        text.find(|char: char| !(char.is_ascii_alphanumeric() || char == '-' || char == '_'))?;
+    (end > 0).then(|| text.get(..end)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prompt(text: &str) -> Option<String> {
+        match read(Cow::Borrowed(text)) {
+            Said::Prompt(text) => Some(text.into_owned()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn plain_text_is_a_prompt() {
+        for text in [
+            "hello",
+            "  Stop it",
+            "This is fine",
+            "[1] a list",
+            "<div>why red?</div>",
+            "a < b",
+            "<",
+        ] {
+            assert_eq!(prompt(text).as_deref(), Some(text));
+        }
+    }
+
+    #[test]
+    fn leading_reminders_are_stripped_from_a_prompt() {
+        let text =
+            "<system-reminder>a</system-reminder>\n<ide_opened_file>b</ide_opened_file>\nfix it";
+        assert_eq!(prompt(text).as_deref(), Some("fix it"));
+        assert_eq!(read(Cow::Owned(text.to_owned())), Said::Prompt(Cow::Borrowed("fix it")));
+        let alone = "<system-reminder>a</system-reminder>\n";
+        assert_eq!(read(Cow::Borrowed(alone)), Said::Injected(Cow::Borrowed(alone)));
+    }
+
+    #[test]
+    fn an_unclosed_reminder_is_text() {
+        assert_eq!(prompt("<system-reminder>fix").as_deref(), Some("<system-reminder>fix"));
+    }
+
+    #[test]
+    fn commands_read_as_typed() {
+        let both_orders = [
+            "<command-name>/review</command-name>\n  <command-message>review</command-message>\n<command-args>src a</command-args>",
+            "<command-message>review</command-message>\n<command-name>/review</command-name><command-args>src a</command-args>",
+        ];
+        for text in both_orders {
+            assert_eq!(
+                read(Cow::Borrowed(text)),
+                Said::Command { text: "/review src a".to_owned(), title: None }
+            );
+        }
+        assert_eq!(prompt("<bash-input>ls -l</bash-input>").as_deref(), Some("! ls -l"));
+    }
+
+    #[test]
+    fn rename_sets_the_title() {
+        let text = "<command-name>/rename</command-name><command-args>Blue shop</command-args>";
+        assert_eq!(
+            read(Cow::Borrowed(text)),
+            Said::Command {
+                text: "/rename Blue shop".to_owned(),
+                title: Some("Blue shop".to_owned())
+            }
+        );
+    }
+
+    #[test]
+    fn what_the_harness_wrote_is_no_prompt() {
+        for text in [
+            "<local-command-stdout>ok</local-command-stdout>",
+            "<bash-stdout>a</bash-stdout><bash-stderr></bash-stderr>",
+            "<task-notification>\n<task-id>b1</task-id></task-notification>",
+            "<teammate-message teammate_id=\"x\">hi</teammate-message>",
+            "Stop hook feedback:\n- no",
+            "Caveat: The messages below were generated by the user",
+        ] {
+            assert_eq!(read(Cow::Borrowed(text)), Said::Injected(Cow::Borrowed(text)), "{text}");
+        }
+        let text = "[Request interrupted by user for tool use]";
+        assert_eq!(read(Cow::Borrowed(text)), Said::Interrupt(Cow::Borrowed(text)));
+        let text = "This session is being continued from a previous conversation that ran out";
+        assert_eq!(read(Cow::Borrowed(text)), Said::Summary(Cow::Borrowed(text)));
+    }
+}

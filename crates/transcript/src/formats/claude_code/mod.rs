@@ -1,0 +1,80 @@
+//! Claude Code: one JSONL file per session under `~/.claude/projects/`.
+//!
+//! Read in this order: `paths` (where things are), `line` (what a line is made of), `entries`
+//! (what each type of line means), `user` and `envelope` (who a user line comes from), `documents`
+//! (whole files beside a transcript).
+//!
+//! The format has no published definition. Types and fields were counted in real transcripts of
+//! releases 1.0 to 2.1; whatever is not known is kept and shown as unknown.
+
+mod documents;
+mod entries;
+mod envelope;
+mod line;
+mod paths;
+mod user;
+
+use crate::entry::Entry;
+use crate::format::{Claim, Format, Node, Origin, Part, Root};
+
+/// Claude Code's format.
+pub struct ClaudeCode;
+
+impl Format for ClaudeCode {
+    fn name(&self) -> &'static str {
+        "claude-code"
+    }
+
+    fn title(&self) -> &'static str {
+        "Claude Code"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn roots(&self) -> &'static [Root] {
+        // The second place is where releases of early 2025 and some systems keep it.
+        &[Root { env: "CLAUDE_CONFIG_DIR", home: &[".claude", ".config/claude"] }]
+    }
+
+    fn claim(&self, path: &[u8], node: Node) -> Claim {
+        paths::claim(path, node)
+    }
+
+    fn origin(&self, path: &[u8]) -> Origin {
+        paths::origin(path)
+    }
+
+    fn decode<'a>(&self, origin: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>> {
+        match origin.part {
+            Part::PromptHistory => entries::decode_history(json),
+            _ => entries::decode(origin, json),
+        }
+    }
+
+    fn decode_document<'a>(&self, origin: &Origin, bytes: &'a [u8]) -> Entry<'a> {
+        documents::decode(origin, bytes)
+    }
+
+    fn reads(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("projects/<slug>/<uuid>.jsonl", "sessions"),
+            ("projects/<slug>/agent-<id>.jsonl", "standalone agents"),
+            (
+                "projects/<slug>/<uuid>/subagents/**/agent-<id>.jsonl",
+                "sub-agents, hidden from lists",
+            ),
+            (
+                "projects/<slug>/<uuid>/subagents/**/agent-<id>.meta.json",
+                "what each sub-agent is for",
+            ),
+            ("projects/<slug>/<uuid>/tool-results/*", "tool output too large for the transcript"),
+            ("history.jsonl", "every prompt ever typed"),
+        ]
+    }
+
+    fn cleanup_days(&self) -> Option<u32> {
+        Some(30)
+    }
+}

@@ -1,0 +1,4 @@
+//! One file per agent format. [`crate::format::FORMATS`] lists them.
+
+pub mod claude_code;
+pub mod openclaw;

@@ -1,0 +1,287 @@
+//! Reads one line of a transcript, in every shape that pi and OpenClaw have written or that their
+//! documents show: session headers, entries of a dozen types, and bare messages without an envelope.
+
+use std::borrow::Cow;
+
+use super::{files, summary};
+use crate::entry::{
+    Block, Compaction, Entry, Kind, Parent, RawJson, Role, Says, Stop, TitleRank, Usage,
+};
+use crate::format::Origin;
+use crate::json::{self, Nullable, Odd, Word, fields, non_empty};
+use crate::message::{Content, Message};
+use crate::problem::{Problem, ProblemKind};
+use crate::time::Timestamp;
+
+/// The highest header version that any release or document names.
+const NEWEST_VERSION: u64 = 9;
+
+fields! {
+    /// Every field that a known entry type uses.
+    struct Line<'a> {
+        "type" => type_name: Cow<'a, str>,
+        "id" => id: Word<'a>,
+        "parentId" => parent: Nullable<Word<'a>>,
+        "timestamp" => time: Timestamp,
+        "message" => message: Message<'a>,
+        /// Of a bare message only.
+        "role" => role: Cow<'a, str>,
+        "version" => version: Word<'a>,
+        "cwd" => cwd: Cow<'a, str>,
+        "parentSession" => parent_session: Cow<'a, str>,
+        "provider" => provider: Cow<'a, str>,
+        "modelId" => model_id: Cow<'a, str>,
+        "model" => model: Cow<'a, str>,
+        "thinkingLevel" => thinking_level: Cow<'a, str>,
+        "usage" => usage: Usage,
+        "summary" => summary: Cow<'a, str>,
+        "firstKeptEntryId" => first_kept: Word<'a>,
+        "compactedCount" => compacted_count: u64,
+        "tokensBefore" => tokens_before: u64,
+        "tokensAfter" => tokens_after: u64,
+        "trigger" => trigger: Cow<'a, str>,
+        "details" => details: Details<'a>,
+        "fromId" => from_id: Word<'a>,
+        "branchPoint" => branch_point: Word<'a>,
+        "customType" => custom_type: Cow<'a, str>,
+        "data" => data: RawJson<'a>,
+        "content" => content: Content<'a>,
+        "display" => display: bool,
+        "targetId" => target: Word<'a>,
+        "label" => label: Cow<'a, str>,
+        "name" => name: Cow<'a, str>,
+        "reason" => reason: Cow<'a, str>,
+        "appendParentId" => append_parent: Word<'a>,
+        "appendMode" => append_mode: Cow<'a, str>,
+    }
+}
+
+fields! {
+    /// What a compaction or branch summary was made from.
+    struct Details<'a> {
+        "readFiles" => read_files: Vec<Cow<'a, str>>,
+        "modifiedFiles" => modified_files: Vec<Cow<'a, str>>,
+    }
+}
+
+/// See [`crate::format::Format::decode`].
+pub(super) fn decode<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>> {
+    let mut odd = Odd::default();
+    let mut line: Line<'a> = json::object(json, &mut odd)?;
+    let mut entry = Entry {
+        id: word(line.id.take()),
+        parent: parent(line.parent.take()),
+        time: line.time,
+        ..Entry::default()
+    };
+    entry.marks.is_side = line.append_mode.as_deref() == Some("side");
+
+    match non_empty(line.type_name.take()) {
+        Some(type_name) => {
+            entry.kind = line.fill(&type_name, origin, &mut odd, &mut entry);
+            entry.type_name = type_name;
+        }
+        None if line.role.is_some() => {
+            entry.type_name = "bare".into();
+            entry.kind = Kind::Message;
+            fill_message(json::object(json, &mut odd)?, &mut entry);
+        }
+        None => odd.note(ProblemKind::NoType, "type"),
+    }
+    let mut problems = odd.into_problems();
+    if matches!(entry.kind, Kind::Unknown) {
+        // Nobody knows what the fields of an unknown type should hold.
+        problems.retain(|problem| problem.kind != ProblemKind::BadField);
+    }
+    problems.append(&mut entry.problems);
+    entry.problems = problems;
+    Ok(entry)
+}
+
+impl<'a> Line<'a> {
+    /// Moves what the line says into `entry` and returns its kind.
+    fn fill(
+        self,
+        type_name: &str,
+        origin: &Origin,
+        odd: &mut Odd,
+        entry: &mut Entry<'a>,
+    ) -> Kind<'a> {
+        match type_name {
+            "message" => {
+                match self.message {
+                    Some(message) => {
+                        if message.role.is_none() {
+                            odd.note(ProblemKind::BadField, "role");
+                        }
+                        fill_message(message, entry);
+                    }
+                    None => odd.note(ProblemKind::BadField, "message"),
+                }
+                Kind::Message
+            }
+            "session" => self.header(origin, entry),
+            "model_change" => {
+                entry.model = non_empty(self.model_id.or(self.model));
+                entry.provider = non_empty(self.provider);
+                Kind::ModelChange
+            }
+            "thinking_level_change" => Kind::ThinkingLevel(self.thinking_level.unwrap_or_default()),
+            "compaction" => {
+                entry.usage = self.usage;
+                Kind::Compaction(self.compaction())
+            }
+            "branch_summary" => {
+                entry.usage = self.usage;
+                let parent_session = non_empty(self.parent_session);
+                entry.says.extend(parent_session.clone().map(Says::ForkOf));
+                Kind::BranchSummary {
+                    summary: self.summary.unwrap_or_default(),
+                    from: word(self.from_id).or(word(self.branch_point)).or(parent_session),
+                }
+            }
+            "custom_message" => {
+                entry.role = Some(Role::User);
+                entry.marks.is_meta = self.display == Some(false);
+                entry.blocks = self.content.unwrap_or_default().0;
+                Kind::Message
+            }
+            "label" => {
+                Kind::Label { target: target(self.target, odd), label: non_empty(self.label) }
+            }
+            "session_info" => {
+                entry.says.push(Says::Title(TitleRank::Custom, self.name.unwrap_or_default()));
+                Kind::Note
+            }
+            "usage" => {
+                entry.usage = self.usage;
+                entry.model = non_empty(self.model.or(self.model_id));
+                entry.provider = non_empty(self.provider);
+                Kind::Note
+            }
+            "context_edit" => Kind::ContextEdit { target: target(self.target, odd) },
+            "reset" => {
+                Kind::Reset { reason: non_empty(self.reason), first_kept: word(self.first_kept) }
+            }
+            "leaf" => {
+                Kind::Leaf { target: word(self.target), append_parent: word(self.append_parent) }
+            }
+            "custom" => {
+                Kind::Custom { custom_type: self.custom_type.unwrap_or_default(), data: self.data }
+            }
+            _ => match type_name.strip_prefix("custom:") {
+                Some(custom_type) => {
+                    Kind::Custom { custom_type: custom_type.to_owned().into(), data: self.data }
+                }
+                None => Kind::Unknown,
+            },
+        }
+    }
+
+    /// The header's `id` names the session, not an entry.
+    fn header(self, origin: &Origin, entry: &mut Entry<'a>) -> Kind<'a> {
+        // Version 1 had the model in the header.
+        entry.model = non_empty(self.model_id);
+        entry.provider = non_empty(self.provider);
+        if let Some(Word(version)) = self.version {
+            if version.parse::<u64>().is_ok_and(|version| version > NEWEST_VERSION) {
+                entry.problems.push(Problem::new(ProblemKind::NewerVersion, "version"));
+            }
+            entry.says.push(Says::HeaderVersion(version));
+        }
+        if let Some(id) = entry.id.take() {
+            if origin.session.as_deref().is_some_and(|session| !files::is_named(session, &id)) {
+                entry.problems.push(Problem::new(ProblemKind::HeaderMismatch, "id"));
+            }
+            entry.says.push(Says::SessionId(id));
+        }
+        entry.says.extend(non_empty(self.cwd).map(Says::Cwd));
+        entry.says.extend(non_empty(self.parent_session).map(Says::ForkOf));
+        Kind::Header
+    }
+
+    fn compaction(self) -> Compaction<'a> {
+        let summary = self.summary.unwrap_or_default();
+        let details = self.details.unwrap_or_default();
+        Compaction {
+            read_files: summary::files(details.read_files, &summary, "read-files"),
+            modified_files: summary::files(details.modified_files, &summary, "modified-files"),
+            summary,
+            first_kept: word(self.first_kept),
+            compacted_count: self.compacted_count,
+            tokens_before: self.tokens_before,
+            tokens_after: self.tokens_after,
+            trigger: non_empty(self.trigger),
+        }
+    }
+}
+
+/// Moves what a message says into `entry`.
+fn fill_message<'a>(mut message: Message<'a>, entry: &mut Entry<'a>) {
+    // Only `responseId` names an API response; a bare line's `id` is its own.
+    message.id = None;
+    let role = message.role.clone().unwrap_or_default();
+    let is_hidden = message.display == Some(false);
+    let output = non_empty(message.output.take());
+    message.fill(entry);
+    match &*role {
+        "user" => {
+            let is_result = |block: &Block<'_>| matches!(block, Block::ToolResult(_));
+            if !entry.blocks.is_empty() && entry.blocks.iter().all(is_result) {
+                entry.role = Some(Role::Tool);
+            } else {
+                entry.marks.is_prompt = true;
+            }
+        }
+        "assistant" => finish_assistant(entry),
+        "custom" | "hookMessage" => entry.marks.is_meta = is_hidden,
+        // Plain text, not a tool result: without a call of its own it would answer someone else's.
+        "bashExecution" => entry.blocks.extend(output.map(Block::Text)),
+        _ => {}
+    }
+}
+
+fn finish_assistant(entry: &mut Entry<'_>) {
+    // OpenClaw leaves the streaming buffer (`partialArgs`) on calls that arrived whole; only an
+    // answer that was cut off has calls that were.
+    let is_finished = matches!(entry.stop, Some(Stop::Done | Stop::ToolUse));
+    for block in &mut entry.blocks {
+        if let Block::ToolCall(call) = block {
+            call.is_partial &= !is_finished;
+        }
+    }
+    if entry.stop == Some(Stop::Aborted) {
+        // Its error message only says that somebody stopped it.
+        entry.marks.is_error = false;
+    }
+    if is_mirror(entry) {
+        entry.marks.is_mirror = true;
+        entry.usage = None;
+        entry.response = None;
+        entry.model = None;
+    }
+}
+
+/// A copy of an answer, written when it was sent to a chat channel. No model wrote it.
+fn is_mirror(entry: &Entry<'_>) -> bool {
+    matches!(entry.model.as_deref(), Some("delivery-mirror" | "gateway-injected"))
+        && matches!(entry.provider.as_deref(), None | Some("openai-responses" | "openclaw"))
+}
+
+fn parent<'a>(written: Option<Nullable<Word<'a>>>) -> Parent<'a> {
+    match written {
+        None => Parent::Unsaid,
+        Some(Nullable(id)) => word(id).map_or(Parent::Root, Parent::Id),
+    }
+}
+
+fn word<'a>(written: Option<Word<'a>>) -> Option<Cow<'a, str>> {
+    non_empty(written.map(|word| word.0))
+}
+
+fn target<'a>(written: Option<Word<'a>>, odd: &mut Odd) -> Cow<'a, str> {
+    word(written).unwrap_or_else(|| {
+        odd.note(ProblemKind::BadField, "targetId");
+        Cow::Borrowed("")
+    })
+}

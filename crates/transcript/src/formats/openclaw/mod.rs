@@ -1,0 +1,70 @@
+//! OpenClaw, and pi, whose transcripts it writes: one JSONL file per session and agent.
+//!
+//! Read here: the file-backed store of the releases up to 2026.7.1, and the archives that every
+//! release leaves beside it. Not read yet: the index, cron, notes, compressed archives and the
+//! SQLite store of later releases; they are left out by name, so that `status` can say so.
+
+mod files;
+mod lines;
+mod summary;
+
+use crate::entry::{Entry, Kind};
+use crate::format::{Claim, Format, Node, Origin, Root};
+
+/// OpenClaw's sessions under `~/.openclaw/agents/<agent>/sessions/`.
+pub struct OpenClaw;
+
+impl Format for OpenClaw {
+    fn name(&self) -> &'static str {
+        "openclaw"
+    }
+
+    fn title(&self) -> &'static str {
+        "OpenClaw"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn roots(&self) -> &'static [Root] {
+        // The names that the project had before it settled on its own.
+        &[Root {
+            env: "OPENCLAW_STATE_DIR",
+            home: &[".openclaw", ".clawdbot", ".moltbot", ".moldbot"],
+        }]
+    }
+
+    fn claim(&self, path: &[u8], node: Node) -> Claim {
+        files::claim(path, node)
+    }
+
+    fn origin(&self, path: &[u8]) -> Origin {
+        files::origin(path)
+    }
+
+    fn decode<'a>(&self, origin: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>> {
+        lines::decode(origin, json)
+    }
+
+    fn decode_document<'a>(&self, _origin: &Origin, _bytes: &'a [u8]) -> Entry<'a> {
+        // No part of OpenClaw's store is a document yet.
+        Entry { type_name: "document".into(), kind: Kind::Document, ..Entry::default() }
+    }
+
+    fn reads(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("agents/<agent>/sessions/<session>.jsonl", "transcripts"),
+            ("agents/<agent>/sessions/<session>-topic-<thread>.jsonl", "transcripts of one thread"),
+            (
+                "agents/<agent>/sessions/<session>.jsonl.reset.<time>",
+                "transcripts from before a reset",
+            ),
+            (
+                "agents/<agent>/sessions/<session>.jsonl.deleted.<time>",
+                "transcripts of deleted sessions",
+            ),
+            ("agents/<agent>/sessions/<session>.jsonl.bak-*", "transcripts from before a repair"),
+        ]
+    }
+}

@@ -1,0 +1,341 @@
+//! Building blocks for a typed reading of JSON that nothing in the values can stop.
+//!
+//! [`fields!`] declares a struct of optional fields. Its reader skips unknown keys, takes the last
+//! of repeated keys, and turns a value of an unexpected type into `None`; both oddities are noted
+//! in an [`Odd`]. Text borrows from the record unless it holds escapes. What stays an error is
+//! what is not JSON: then the caller tries to recover the record.
+//!
+//! Nothing here knows any agent's format.
+
+mod values;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+pub(crate) use self::values::{Nullable, Present, Word, non_empty};
+use crate::problem::{Problem, ProblemKind};
+
+/// Reads `json`, which must be one object, as a struct that [`fields!`] declared.
+///
+/// An error means that `json` is not one JSON object; arrays and scalars are errors too.
+pub(crate) fn object<'de, T: Lenient<'de>>(
+    json: &'de [u8],
+    odd: &mut Odd,
+) -> serde_json::Result<T> {
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    let value = deserializer.deserialize_map(ObjectVisitor { odd, of: PhantomData })?;
+    deserializer.end()?;
+    Ok(value)
+}
+
+/// What was odd about a record, each thing once. Field names come from the program, never from the
+/// record, so that problems carry no transcript text.
+#[derive(Debug, Default)]
+pub(crate) struct Odd {
+    seen: Vec<(ProblemKind, &'static str)>,
+}
+
+impl Odd {
+    /// Notes that the field `key` was odd in the way `kind`.
+    pub(crate) fn note(&mut self, kind: ProblemKind, key: &'static str) {
+        // A list of a million odd blocks says the same thing a million times.
+        if !self.seen.contains(&(kind, key)) {
+            self.seen.push((kind, key));
+        }
+    }
+
+    /// The problems, in the order in which they were met.
+    pub(crate) fn into_problems(self) -> Vec<Problem> {
+        self.seen.into_iter().map(|(kind, key)| Problem::new(kind, key)).collect()
+    }
+}
+
+/// What stood where a value was looked for.
+#[derive(Debug)]
+pub(crate) enum Found<T> {
+    /// A usable value.
+    Value(T),
+    /// `null`, which is as good as absent.
+    Nothing,
+    /// A value of an unexpected type. It has been skipped.
+    Unexpected,
+}
+
+/// A JSON number.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Number {
+    /// Zero or above, without a fraction.
+    Unsigned(u64),
+    /// Below zero, without a fraction.
+    Negative(i64),
+    /// Anything else.
+    Float(f64),
+}
+
+impl Number {
+    #[expect(clippy::cast_precision_loss, reason = "times and costs need no more than 53 bits")]
+    pub(crate) fn as_f64(self) -> f64 {
+        match self {
+            Number::Unsigned(number) => number as f64,
+            Number::Negative(number) => number as f64,
+            Number::Float(number) => number,
+        }
+    }
+}
+
+/// A value that can be looked for in a record. Each method says what a JSON value of one type
+/// means; `None` means that it is unexpected.
+pub(crate) trait Lenient<'de>: Sized {
+    /// The kind of problem that an unexpected value is.
+    const PROBLEM: ProblemKind = ProblemKind::BadField;
+
+    /// From a string that had escapes.
+    fn from_text(_text: &str) -> Option<Self> {
+        None
+    }
+
+    /// From a string that stands in the record as it is.
+    fn from_borrowed(text: &'de str) -> Option<Self> {
+        Self::from_text(text)
+    }
+
+    /// From `true` or `false`.
+    fn from_bool(_value: bool) -> Option<Self> {
+        None
+    }
+
+    /// From a number.
+    fn from_number(_number: Number) -> Option<Self> {
+        None
+    }
+
+    /// From `null`, which is otherwise the same as an absent field.
+    fn from_null() -> Option<Self> {
+        None
+    }
+
+    /// From a list. An implementation must read the list to its end.
+    fn from_list<A: SeqAccess<'de>>(list: A, _odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+        skip_list(list)?;
+        Ok(None)
+    }
+
+    /// From an object. An implementation must read the object to its end.
+    fn from_object<A: MapAccess<'de>>(object: A, _odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+        skip_object(object)?;
+        Ok(None)
+    }
+
+    /// Reads one value of whatever type.
+    fn read<D: Deserializer<'de>>(deserializer: D, odd: &mut Odd) -> Result<Found<Self>, D::Error> {
+        deserializer.deserialize_any(AnyVisitor { odd, of: PhantomData })
+    }
+}
+
+/// Declares a struct of optional fields and its [`Lenient`] reader:
+/// `"key" => field: Type`, each field becoming `Option<Type>`.
+macro_rules! fields {
+    ($(#[$meta:meta])* struct $name:ident<$life:lifetime> {
+        $($(#[$field_meta:meta])* $key:literal => $field:ident: $type:ty,)+
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, Default)]
+        pub(crate) struct $name<$life> { $($(#[$field_meta])* pub(crate) $field: Option<$type>,)+ }
+
+        impl<$life> $crate::json::Lenient<$life> for $name<$life> {
+            $crate::json::fields!(@reader $life $($key => $field: $type,)+);
+        }
+    };
+    ($(#[$meta:meta])* struct $name:ident {
+        $($(#[$field_meta:meta])* $key:literal => $field:ident: $type:ty,)+
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, Default)]
+        pub(crate) struct $name { $($(#[$field_meta])* pub(crate) $field: Option<$type>,)+ }
+
+        impl<'de> $crate::json::Lenient<'de> for $name {
+            $crate::json::fields!(@reader 'de $($key => $field: $type,)+);
+        }
+    };
+    (@reader $life:lifetime $($key:literal => $field:ident: $type:ty,)+) => {
+        fn from_object<A: serde::de::MapAccess<$life>>(
+            mut object: A,
+            odd: &mut $crate::json::Odd,
+        ) -> Result<Option<Self>, A::Error> {
+            #[allow(non_camel_case_types)]
+            enum Index { $($field,)+ }
+            let mut this = Self::default();
+            // One bit per field: a repeated key is odd even if its first value was null.
+            let mut met = 0u64;
+            while let Some(key) = object.next_key_seed($crate::json::Key)? {
+                match &*key {
+                    $($key => {
+                        const BIT: u64 = 1 << Index::$field as u64;
+                        if met & BIT != 0 {
+                            odd.note($crate::problem::ProblemKind::DuplicateKey, $key);
+                        }
+                        met |= BIT;
+                        this.$field = object.next_value_seed($crate::json::Value::new($key, odd))?;
+                    })+
+                    _ => $crate::json::skip_value(&mut object)?,
+                }
+            }
+            Ok(Some(this))
+        }
+    };
+}
+pub(crate) use fields;
+
+/// Reads the rest of a list and forgets it.
+pub(crate) fn skip_list<'de, A: SeqAccess<'de>>(mut list: A) -> Result<(), A::Error> {
+    while list.next_element::<IgnoredAny>()?.is_some() {}
+    Ok(())
+}
+
+/// Reads the rest of an object and forgets it.
+pub(crate) fn skip_object<'de, A: MapAccess<'de>>(mut object: A) -> Result<(), A::Error> {
+    while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+    Ok(())
+}
+
+/// Reads the value of a key that nobody asked for, and forgets it.
+pub(crate) fn skip_value<'de, A: MapAccess<'de>>(object: &mut A) -> Result<(), A::Error> {
+    object.next_value::<IgnoredAny>().map(drop)
+}
+
+/// Reads an object's key; it borrows unless it holds escapes.
+pub(crate) struct Key;
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_identifier(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Key {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+}
+
+/// Reads the value of the field `key`, and notes it if it is of an unexpected type.
+pub(crate) struct Value<'o, T> {
+    key: &'static str,
+    odd: &'o mut Odd,
+    of: PhantomData<T>,
+}
+
+impl<'o, T> Value<'o, T> {
+    /// A reader for the value of `key`.
+    pub(crate) fn new(key: &'static str, odd: &'o mut Odd) -> Self {
+        Value { key, odd, of: PhantomData }
+    }
+}
+
+impl<'de, T: Lenient<'de>> DeserializeSeed<'de> for Value<'_, T> {
+    type Value = Option<T>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        Ok(match T::read(deserializer, self.odd)? {
+            Found::Value(value) => Some(value),
+            Found::Nothing => None,
+            Found::Unexpected => {
+                self.odd.note(T::PROBLEM, self.key);
+                None
+            }
+        })
+    }
+}
+
+/// The one visitor that accepts everything and asks `T` what it means.
+struct AnyVisitor<'o, T> {
+    odd: &'o mut Odd,
+    of: PhantomData<T>,
+}
+
+impl<T> From<Option<T>> for Found<T> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Found::Unexpected, Found::Value)
+    }
+}
+
+impl<'de, T: Lenient<'de>> Visitor<'de> for AnyVisitor<'_, T> {
+    type Value = Found<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(T::from_text(text).into())
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(T::from_borrowed(text).into())
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(T::from_bool(value).into())
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
+        Ok(T::from_number(Number::Unsigned(number)).into())
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
+        Ok(T::from_number(Number::Negative(number)).into())
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
+        Ok(T::from_number(Number::Float(number)).into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(T::from_null().map_or(Found::Nothing, Found::Value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+        T::from_list(list, self.odd).map(Found::from)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Self::Value, A::Error> {
+        T::from_object(object, self.odd).map(Found::from)
+    }
+}
+
+/// Accepts an object only.
+struct ObjectVisitor<'o, T> {
+    odd: &'o mut Odd,
+    of: PhantomData<T>,
+}
+
+impl<'de, T: Lenient<'de>> Visitor<'de> for ObjectVisitor<'_, T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Self::Value, A::Error> {
+        T::from_object(object, self.odd)?
+            .ok_or_else(|| serde::de::Error::custom("not a usable object"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

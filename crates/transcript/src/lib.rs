@@ -1,0 +1,18 @@
+//! What a session **is**: the entries that agents' records say, and the formats they say them in.
+//!
+//! This crate never touches files, the clock, the environment, the network or SQL.
+//! Decoding never fails and never panics: it returns what it understood and a list of problems.
+//!
+//! Read in this order: [`entry`] (the normal form), [`mod@format`] (the question list that each agent's
+//! format answers), [`record`] (bytes to entries, damaged ones included), then one format.
+
+pub mod entry;
+pub mod format;
+pub mod formats;
+mod json;
+mod message;
+pub mod names;
+pub mod problem;
+pub mod record;
+mod recover;
+pub mod time;

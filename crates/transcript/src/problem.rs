@@ -1,0 +1,115 @@
+//! What was odd. Problems never stop anything: they are counted and shown.
+
+/// Something odd about a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// What kind of oddity.
+    pub kind: ProblemKind,
+    /// A short explanation without any transcript text: a field name, a byte count.
+    pub detail: String,
+}
+
+impl Problem {
+    /// A problem of `kind`, explained by `detail`.
+    pub fn new(kind: ProblemKind, detail: impl Into<String>) -> Self {
+        Problem { kind, detail: detail.into() }
+    }
+}
+
+macro_rules! problem_kinds {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
+        /// The kinds of oddity, each with the stable name that is stored and printed.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum ProblemKind { $($(#[doc = $doc])+ $variant,)+ }
+
+        impl ProblemKind {
+            /// Every kind.
+            pub const ALL: &[ProblemKind] = &[$(ProblemKind::$variant,)+];
+
+            /// The stable name that is stored and printed.
+            pub fn as_str(self) -> &'static str {
+                match self { $(ProblemKind::$variant => $name,)+ }
+            }
+
+            /// What it means, in one line.
+            pub fn meaning(self) -> &'static str {
+                match self { $(ProblemKind::$variant => concat!($($doc),+).trim_ascii(),)+ }
+            }
+        }
+    };
+}
+
+problem_kinds! {
+    /// Bytes that no reading makes sense of; kept as they are.
+    Opaque = "opaque",
+    /// The torn-off beginning of a record, before another record on the same line.
+    Fragment = "fragment",
+    /// Several whole records on one line.
+    Welded = "welded",
+    /// A run of NUL bytes, as a crash leaves behind.
+    NulRun = "nul_run",
+    /// A byte-order mark inside the file.
+    ByteOrderMark = "byte_order_mark",
+    /// Bytes that are not UTF-8; shown with replacement characters.
+    InvalidUtf8 = "invalid_utf8",
+    /// Not a text file of lines: UTF-16, gzip or the like.
+    Encoding = "encoding",
+    /// Half of a surrogate pair in a string; shown as a replacement character.
+    LoneSurrogate = "lone_surrogate",
+    /// A raw control character inside a string.
+    ControlCharacter = "control_character",
+    /// A number that no machine number holds.
+    NumberRange = "number_range",
+    /// Nested deeper than anything sensible; the deep part is not understood.
+    TooDeep = "too_deep",
+    /// The same key twice in one object; the last one counts.
+    DuplicateKey = "duplicate_key",
+    /// Valid JSON, but not an object.
+    NotObject = "not_object",
+    /// An object without a usable type.
+    NoType = "no_type",
+    /// A line longer than is decoded whole; its head is understood.
+    Oversize = "oversize",
+    /// The last bytes of a file that ended without a newline.
+    Unterminated = "unterminated",
+    /// A time that cannot be read.
+    BadTime = "bad_time",
+    /// A field of an unexpected type.
+    BadField = "bad_field",
+    /// The header names another session than the file's name does.
+    HeaderMismatch = "header_mismatch",
+    /// A transcript without a header line, or with one that is not the first line.
+    HeaderMissing = "header_missing",
+    /// A second header line.
+    HeaderRepeated = "header_repeated",
+    /// Written by a newer release than this version knows.
+    NewerVersion = "newer_version",
+    /// The parent entry is nowhere in the session.
+    MissingParent = "missing_parent",
+    /// Entries that are each other's ancestors; cut at the earliest.
+    ParentCycle = "parent_cycle",
+    /// The same entry id with other content; all versions are kept, the newest is shown.
+    IdReused = "id_reused",
+    /// A tool result that answers no call of the session.
+    OrphanResult = "orphan_result",
+    /// A second result for the same call.
+    RepeatedResult = "repeated_result",
+    /// The same tool-call id on two calls.
+    CallIdReused = "call_id_reused",
+    /// A tool call that was cut off while it was streamed.
+    PartialCall = "partial_call",
+    /// A summary or label that points at an entry this session does not have.
+    DanglingReference = "dangling_reference",
+    /// A file that became shorter; what was there before is kept.
+    SourceTruncated = "source_truncated",
+    /// A file that was replaced by another; what was there before is kept.
+    SourceReplaced = "source_replaced",
+    /// A file whose already collected part was changed; what was there before is kept.
+    SourceRewritten = "source_rewritten",
+}
+
+impl std::fmt::Display for ProblemKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

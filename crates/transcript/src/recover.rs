@@ -1,0 +1,406 @@
+//! Finds the records in a line that is not simply one JSON object.
+//!
+//! Crashes, full disks and concurrent writers leave lines of a few kinds: whole records welded
+//! together, a torn record with a whole one behind it, runs of NUL bytes, byte-order marks, and
+//! strings that hold what JSON forbids. Everything that is certainly a record is recovered;
+//! everything else is counted and stays in the raw bytes. Nothing is ever made up.
+//!
+//! A torn record shows exactly where it was torn: inside a string, the next record's first quote
+//! closes that string and the walk gets stuck two bytes later; between tokens it gets stuck at the
+//! `{` itself; where a value was due, the next record looks like a nested object that ends where the
+//! walk gets stuck. So only these places are tried, each walk begins where the last one got stuck,
+//! and the whole line is looked at about three times at most, whatever it holds.
+
+mod scan;
+
+use crate::entry::{Entry, Kind};
+use crate::format::{Format, Origin};
+use crate::problem::{Problem, ProblemKind};
+
+use scan::{End, Oddities, Scan};
+
+/// Reads a line that the format's decoder refused.
+pub(crate) fn read(
+    format: &dyn Format,
+    origin: &Origin,
+    line: &[u8],
+    each: &mut dyn FnMut(&Entry<'_>),
+) -> Vec<Problem> {
+    let mut recovery = Recovery::new(format, origin, line, each);
+    recovery.run();
+    recovery.problems()
+}
+
+/// Reads the head of a record of `length` bytes: what is whole in it, and of the record that the
+/// end of the head cuts off whatever comes before the cut.
+pub(crate) fn read_head(
+    format: &dyn Format,
+    origin: &Origin,
+    head: &[u8],
+    length: u64,
+    each: &mut dyn FnMut(&Entry<'_>),
+) -> Vec<Problem> {
+    let mut recovery = Recovery::new(format, origin, head, each);
+    recovery.is_cut = true;
+    recovery.run();
+    let mut problems = recovery.problems();
+    let detail = format!("{length} bytes, of which {} were read", head.len());
+    problems.push(Problem::new(ProblemKind::Oversize, detail));
+    problems
+}
+
+/// Why a `{` may begin a record, which says what it takes to be believed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Because {
+    /// It begins the line or follows a whole record. Any object is a record.
+    InPlace,
+    /// The record before it is torn right there. It must end where a record can end, and have a type.
+    Torn,
+    /// It merely comes next, or looks nested. It must also be of a type that the format knows.
+    Perhaps,
+}
+
+struct Recovery<'r> {
+    format: &'r dyn Format,
+    origin: &'r Origin,
+    line: &'r [u8],
+    each: &'r mut dyn FnMut(&Entry<'_>),
+    /// The line goes on behind what we have.
+    is_cut: bool,
+    /// Records found.
+    records: usize,
+    /// Where the bytes that no record accounts for begin.
+    lost_from: usize,
+    /// Such bytes before a record.
+    fragments: usize,
+    /// Such bytes behind the last one.
+    leftover: usize,
+    nuls: usize,
+    marks: usize,
+    oddities: Oddities,
+    instead: Option<Instead>,
+}
+
+/// What the line is instead of records.
+#[derive(Clone, Copy)]
+enum Instead {
+    /// Bytes of this encoding.
+    Encoded(&'static str),
+    /// A JSON value, but no object.
+    NotObject,
+}
+
+impl<'r> Recovery<'r> {
+    fn new(
+        format: &'r dyn Format,
+        origin: &'r Origin,
+        line: &'r [u8],
+        each: &'r mut dyn FnMut(&Entry<'_>),
+    ) -> Self {
+        Recovery {
+            format,
+            origin,
+            line,
+            each,
+            is_cut: false,
+            records: 0,
+            lost_from: 0,
+            fragments: 0,
+            leftover: 0,
+            nuls: 0,
+            marks: 0,
+            oddities: Oddities::default(),
+            instead: None,
+        }
+    }
+
+    /// Finds the records. Returns how many bytes all walks together passed.
+    fn run(&mut self) -> usize {
+        if let Some(name) = encoding(self.line) {
+            self.instead = Some(Instead::Encoded(name));
+            return 0;
+        }
+        let start = self.pass_filler(0);
+        self.lost_from = start;
+        let mut scan = Scan::of(self.line);
+        if self.peek(start).is_some_and(|byte| byte != b'{')
+            && !self.is_cut
+            && let End::Whole(end) = scan.run(start)
+            && self.filler_end(end) == self.line.len()
+        {
+            self.pass_filler(end);
+            self.instead = Some(Instead::NotObject);
+            return scan.walked();
+        }
+        let mut next = Some((start, Because::InPlace));
+        while let Some((at, because)) = next {
+            next = match self.peek(at) {
+                None => None,
+                Some(b'{') => self.try_at(&mut scan, at, because),
+                Some(_) => self.next_brace(at),
+            };
+        }
+        self.leftover = self.line.len().saturating_sub(self.lost_from);
+        scan.walked()
+    }
+
+    /// Walks the object that begins at `at`; returns where to try next.
+    fn try_at(
+        &mut self,
+        scan: &mut Scan<'_>,
+        at: usize,
+        because: Because,
+    ) -> Option<(usize, Because)> {
+        let stuck = match scan.run(at) {
+            End::Whole(end) => {
+                let is_believed = because == Because::InPlace || self.can_follow(end);
+                if is_believed && self.offer(scan.oddities(), scan.cleaned(), because) {
+                    self.account(at, end);
+                    return Some((self.lost_from, Because::InPlace));
+                }
+                return self.next_brace(end);
+            }
+            End::Broken(stuck) => stuck,
+        };
+        let last_closed = scan.last_closed();
+        if stuck >= self.line.len()
+            && self.is_cut
+            && self.offer(scan.oddities(), scan.closed(), because)
+        {
+            self.account(at, self.line.len());
+            return None;
+        }
+        // The torn record may have ended where a value was due. The walk then took the next record
+        // for a nested object, and got stuck right behind it.
+        if let Some((start, end)) = last_closed
+            && start > at
+            && self.line.get(end..stuck).unwrap_or_default().trim_ascii().is_empty()
+            && self.can_follow(stuck)
+            && scan.run(start) == End::Whole(end)
+            && self.offer(scan.oddities(), scan.cleaned(), Because::Perhaps)
+        {
+            self.account(start, end);
+            return Some((self.lost_from, Because::InPlace));
+        }
+        if self.has_key(stuck) {
+            return Some((stuck, Because::Torn));
+        }
+        if let Some(brace) = self.brace_before_quote(stuck)
+            && brace > at
+        {
+            return Some((brace, Because::Torn));
+        }
+        let behind = self.filler_end(stuck);
+        if self.has_key(behind) {
+            return Some((behind, Because::Torn));
+        }
+        self.next_brace(stuck.max(at + 1))
+    }
+
+    /// Decodes a cleaned copy and hands the entry on if it is believed.
+    fn offer(&mut self, oddities: Oddities, json: &[u8], because: Because) -> bool {
+        let Ok(entry) = self.format.decode(self.origin, json) else { return false };
+        if !because.admits(&entry) {
+            return false;
+        }
+        (self.each)(&entry);
+        self.records += 1;
+        self.oddities.add(oddities);
+        true
+    }
+
+    /// A record stands at `start..end`: what was not accounted for before it is a fragment.
+    fn account(&mut self, start: usize, end: usize) {
+        self.fragments += start.saturating_sub(self.lost_from);
+        self.lost_from = self.pass_filler(end);
+    }
+
+    /// Whether a record can end here: only filler follows, or another object.
+    fn can_follow(&self, end: usize) -> bool {
+        matches!(self.peek(self.filler_end(end)), None | Some(b'{'))
+    }
+
+    /// The `{` of a `{"` whose quote was taken for the end of a torn string, when the walk got stuck
+    /// at `stuck`.
+    fn brace_before_quote(&self, stuck: usize) -> Option<usize> {
+        let before = self.line.get(..stuck)?.strip_suffix(b"\"")?.trim_ascii_end();
+        (before.last() == Some(&b'{')).then(|| before.len() - 1)
+    }
+
+    /// Whether an object with a key begins here.
+    fn has_key(&self, at: usize) -> bool {
+        let Some((b'{', behind)) = self.line.get(at..).and_then(<[u8]>::split_first) else {
+            return false;
+        };
+        behind.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'"')
+    }
+
+    /// The next object with a key.
+    fn next_brace(&self, from: usize) -> Option<(usize, Because)> {
+        memchr::memchr_iter(b'{', self.line.get(from..)?)
+            .map(|at| from + at)
+            .find(|at| self.has_key(*at))
+            .map(|at| (at, Because::Perhaps))
+    }
+
+    /// Passes filler from `from` on, counts it, and returns where it ends.
+    fn pass_filler(&mut self, from: usize) -> usize {
+        let end = self.filler_end(from);
+        let filler = self.line.get(from..end).unwrap_or_default();
+        self.nuls += memchr::memchr_iter(0, filler).count();
+        self.marks += memchr::memchr_iter(MARK[0], filler).count();
+        end
+    }
+
+    /// Where the white space, NUL bytes and byte-order marks that begin at `from` end.
+    fn filler_end(&self, from: usize) -> usize {
+        let mut at = from;
+        loop {
+            match self.peek(at) {
+                Some(0 | b' ' | b'\t' | b'\r' | b'\n') => at += 1,
+                Some(byte) if byte == MARK[0] && self.line.get(at..at + 3) == Some(&MARK) => {
+                    at += 3
+                }
+                _ => return at,
+            }
+        }
+    }
+
+    fn peek(&self, at: usize) -> Option<u8> {
+        self.line.get(at).copied()
+    }
+
+    /// What was odd, each kind once, without a word of the line itself.
+    fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut say = |count: usize, kind, what: &str| {
+            if count > 0 {
+                problems.push(Problem::new(kind, format!("{count} {what}")));
+            }
+        };
+        match self.instead {
+            Some(Instead::Encoded(name)) => {
+                return vec![Problem::new(
+                    ProblemKind::Encoding,
+                    format!("{} bytes of {name}", self.line.len()),
+                )];
+            }
+            Some(Instead::NotObject) => say(self.line.len(), ProblemKind::NotObject, "bytes"),
+            None if self.records == 0 => say(self.leftover, ProblemKind::Opaque, "bytes"),
+            None => {
+                say(self.fragments, ProblemKind::Fragment, "bytes before a record");
+                say(self.leftover, ProblemKind::Opaque, "bytes behind the last record");
+            }
+        }
+        if self.records > 1 {
+            say(self.records, ProblemKind::Welded, "records");
+        }
+        say(self.nuls, ProblemKind::NulRun, "bytes");
+        say(self.marks, ProblemKind::ByteOrderMark, "marks");
+        say(self.oddities.control_characters, ProblemKind::ControlCharacter, "characters");
+        say(self.oddities.invalid_utf8, ProblemKind::InvalidUtf8, "bytes");
+        say(self.oddities.lone_surrogates, ProblemKind::LoneSurrogate, "escapes");
+        say(self.oddities.out_of_range, ProblemKind::NumberRange, "numbers");
+        say(self.oddities.too_deep, ProblemKind::TooDeep, "subtrees");
+        problems
+    }
+}
+
+impl Because {
+    fn admits(self, entry: &Entry<'_>) -> bool {
+        let has_type = || !entry.problems.iter().any(|problem| problem.kind == ProblemKind::NoType);
+        match self {
+            Because::InPlace => true,
+            Because::Torn => has_type(),
+            // Where records have no type, any nested object looks like one: a message without its
+            // envelope, a prompt without its time.
+            Because::Perhaps => match entry.kind {
+                Kind::Unknown => false,
+                Kind::Prompt => entry.time.is_some(),
+                _ => has_type() && entry.type_name != "bare",
+            },
+        }
+    }
+}
+
+/// A byte-order mark in UTF-8.
+const MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
+
+/// First bytes of files that are no text of lines.
+const MAGIC: &[(&[u8], &str)] = &[
+    (b"\x1f\x8b\x08", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"PK\x03\x04", "zip"),
+    (b"\xfd7zXZ\0", "xz"),
+    (b"BZh91AY&SY", "bzip2"),
+    (b"SQLite format 3\0", "SQLite"),
+];
+
+/// The encoding of a line that is no UTF-8 text, as far as its beginning shows.
+fn encoding(line: &[u8]) -> Option<&'static str> {
+    let known = MAGIC.iter().find(|(magic, _)| line.starts_with(magic)).map(|(_, name)| *name);
+    known.or_else(|| is_utf16(line).then_some("UTF-16"))
+}
+
+/// JSON in UTF-16 is mostly ASCII, so every other byte is NUL. A run of NULs has both halves empty.
+fn is_utf16(line: &[u8]) -> bool {
+    let sample = line.get(..line.len().min(128)).unwrap_or_default();
+    let (pairs, _) = sample.as_chunks::<2>();
+    let first = pairs.iter().filter(|pair| pair[0] == 0).count();
+    let second = pairs.iter().filter(|pair| pair[1] == 0).count();
+    let (less, more) = (first.min(second), first.max(second));
+    pairs.len() >= 4 && more * 4 >= pairs.len() * 3 && less * 4 <= pairs.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::openclaw::OpenClaw;
+
+    const LENGTH: usize = 1 << 20;
+
+    /// Bytes walked for a line of `pattern` over and over.
+    fn walked(pattern: &[u8], is_cut: bool) -> usize {
+        let line: Vec<u8> = pattern.iter().copied().cycle().take(LENGTH).collect();
+        let origin = OpenClaw.origin(b"agents/main/sessions/s.jsonl");
+        let each = &mut |_: &Entry<'_>| {};
+        let mut recovery = Recovery::new(&OpenClaw, &origin, &line, each);
+        recovery.is_cut = is_cut;
+        recovery.run()
+    }
+
+    #[test]
+    fn hostile_lines_take_linear_work() {
+        let patterns: &[&[u8]] = &[
+            b"{\"",
+            b"{",
+            b"{}",
+            b"[",
+            b"{\"a\":",
+            b"{\"a\":[",
+            b"[{\"",
+            b"{\"a\":{\"b\":1}",
+            b"{\"a\":{\"b\":1}\0",
+            b"{\"a\":{\"type\":\"label\",\"targetId\":\"x\"}",
+            b"{\"a\":{\"type\":\"label\",\"targetId\":\"x\"},",
+            b"{\"type\":\"x\"}",
+            b"{\"a\":1}x",
+            b"{ \"",
+            b"\"{",
+            b"{\"a\\",
+            b"{\"a\":\"\\ud83d",
+            b"{\"a\":\"\x01\xff",
+            b"\xef\xbb",
+            b"\xef\xbb\xbf{",
+        ];
+        for pattern in patterns {
+            for padding in [0, 1000] {
+                let pattern = [pattern, vec![b' '; padding].as_slice()].concat();
+                for is_cut in [false, true] {
+                    let walked = walked(&pattern, is_cut);
+                    assert!(walked <= 3 * LENGTH, "{} walked {walked}", pattern.escape_ascii());
+                }
+            }
+        }
+    }
+}

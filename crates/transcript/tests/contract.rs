@@ -1,0 +1,380 @@
+//! What every format promises, checked for each one in `FORMATS` with the fixtures under its name.
+
+#![expect(clippy::unwrap_used, reason = "a fixture that cannot be read fails the test")]
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+
+use quipu_transcript::entry::Kind;
+use quipu_transcript::format::{Claim, FORMATS, Format, Framing, Node, Part, by_name};
+use quipu_transcript::{names, record};
+
+#[test]
+fn names_are_unique_and_stable() {
+    let mut seen = HashSet::new();
+    for format in FORMATS {
+        let name = format.name();
+        assert!(seen.insert(name), "{name} twice");
+        assert!(
+            name.bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'),
+            "{name}"
+        );
+        assert_eq!(by_name(name).map(Format::name), Some(name));
+        assert!(!format.title().is_empty() && format.version() > 0, "{name}");
+    }
+    assert!(by_name("no-such-format").is_none());
+}
+
+#[test]
+fn every_format_says_where_and_what_it_reads() {
+    for format in FORMATS {
+        assert!(!format.reads().is_empty(), "{}", format.name());
+        assert!(
+            format
+                .reads()
+                .iter()
+                .all(|(pattern, meaning)| !pattern.is_empty() && !meaning.is_empty())
+        );
+        assert!(!format.roots().is_empty(), "{}", format.name());
+        for root in format.roots() {
+            assert!(!root.env.is_empty() && !root.home.is_empty(), "{}", format.name());
+            assert!(root.home.iter().all(|home| !home.starts_with('/') && !home.contains("..")));
+        }
+    }
+}
+
+#[test]
+fn every_fixture_is_claimed_and_every_folder_above_it_entered() {
+    for_each_fixture(|format, path, _| {
+        let claim = format.claim(path, Node::File);
+        let is_listed = matches!(claim, Claim::Collect(_) | Claim::Probe(_) | Claim::LeaveOut(_));
+        assert!(is_listed, "{}: {} is {claim:?}", format.name(), path.escape_ascii());
+        if matches!(claim, Claim::LeaveOut(_)) {
+            return;
+        }
+        for (at, _) in path.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
+            let folder = &path[..at];
+            assert_eq!(
+                format.claim(folder, Node::Directory),
+                Claim::Enter,
+                "{}",
+                folder.escape_ascii()
+            );
+        }
+    });
+}
+
+#[test]
+fn origin_is_stable_and_agrees_with_the_claim() {
+    for_each_fixture(|format, path, _| {
+        let origin = format.origin(path);
+        assert_eq!(origin, format.origin(path));
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap();
+        assert_eq!(origin.name.as_bytes(), name);
+        if let Claim::Collect(part) | Claim::Probe(part) = format.claim(path, Node::File) {
+            assert_eq!(origin.part, part, "{}", path.escape_ascii());
+            assert!(
+                origin.session.is_some() || part == Part::PromptHistory,
+                "{}",
+                path.escape_ascii()
+            );
+        }
+    });
+}
+
+#[test]
+fn two_fixtures_of_one_session_differ_only_in_archive_or_part() {
+    for format in FORMATS {
+        let mut seen = HashSet::new();
+        for_each_fixture(|of, path, _| {
+            let origin = of.origin(path);
+            if of.name() == format.name()
+                && is_collected(of, path)
+                && origin.part.framing() == Framing::Lines
+            {
+                let key = (origin.agent, origin.session, origin.part, origin.archive);
+                assert!(seen.insert(key.clone()), "{key:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn every_line_of_every_fixture_decodes() {
+    let mut entries = 0;
+    for_each_fixture(|format, path, bytes| {
+        if !is_collected(format, path) {
+            return;
+        }
+        let origin = format.origin(path);
+        let records: Vec<&[u8]> = match origin.part.framing() {
+            Framing::Document => vec![bytes],
+            Framing::Lines => bytes.split_inclusive(|byte| *byte == b'\n').collect(),
+        };
+        for record in records {
+            let said = said_by(format, path, record);
+            assert_eq!(said, said_by(format, path, record), "decoding is pure");
+            entries += said.len();
+        }
+    });
+    assert!(entries > 50);
+}
+
+#[test]
+fn every_line_of_every_fixture_survives_being_cut_or_read_as_oversize() {
+    for_each_fixture(|format, path, bytes| {
+        let origin = format.origin(path);
+        if !is_collected(format, path) || origin.part.framing() == Framing::Document {
+            return;
+        }
+        for line in bytes.split(|byte| *byte == b'\n') {
+            for cut in (0..line.len()).step_by(1 + line.len() / 16) {
+                record::read(format, &origin, &line[..cut], &mut |_| {});
+                record::read_oversize(format, &origin, &line[..cut], 1 << 30, &mut |_| {});
+                record::read(format, &origin, &line[cut..], &mut |_| {});
+            }
+        }
+    });
+}
+
+#[test]
+fn neighbours_on_one_line_come_back_as_neighbours() {
+    for_each_neighbours(|format, path, first, second| {
+        let mut apart = entries_of(format, path, first);
+        apart.extend(entries_of(format, path, second));
+        assert_eq!(entries_of(format, path, &[first, second].concat()), apart);
+    });
+}
+
+#[test]
+fn a_torn_record_never_hides_its_neighbour() {
+    for_each_neighbours(|format, path, first, second| {
+        let alone = entries_of(format, path, second);
+        for cut in (1..first.len()).step_by(1 + first.len() / 40) {
+            let line = [&first[..cut], second].concat();
+            let seen = entries_of(format, path, &line);
+            assert_eq!(seen, alone, "{} {}", format.name(), line.escape_ascii());
+        }
+    });
+}
+
+#[test]
+fn r8_secrets_are_denied_by_every_format() {
+    let secrets = [
+        "auth-profiles.json",
+        "credentials",
+        "identity",
+        "devices",
+        "telegram",
+        "whatsapp",
+        "openclaw.json",
+        "openclaw.json.bak.2",
+        ".credentials.json",
+        ".claude.json",
+        "settings.json",
+        "settings.local.json",
+        "server.key",
+        "server.pem",
+        ".env",
+        ".env.local",
+        "id_rsa",
+        "CREDENTIALS",
+        "Server.KEY",
+    ];
+    let places = [
+        "",
+        "agents/main/",
+        "agents/main/agent/",
+        "agents/main/sessions/",
+        "projects/-home-a/",
+        "projects/-home-a/0f/tool-results/",
+    ];
+    for format in FORMATS {
+        for secret in secrets {
+            for place in places {
+                for below in ["", "/x.jsonl", "/deeper/x.jsonl"] {
+                    let path = format!("{place}{secret}{below}");
+                    assert!(names::is_denied(path.as_bytes()), "{path}");
+                    for node in [Node::File, Node::Directory] {
+                        assert_eq!(
+                            format.claim(path.as_bytes(), node),
+                            Claim::Deny,
+                            "{}: {path}",
+                            format.name()
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn r8_nothing_outside_the_allow_list_is_opened() {
+    for format in FORMATS {
+        for path in [
+            "../x.jsonl",
+            "agents/../x.jsonl",
+            "agents/main/sessions/../x.jsonl",
+            "projects/../x.jsonl",
+            "/etc/passwd",
+            "x.jsonl",
+            "a/b/c/d.jsonl",
+            "",
+            "/",
+            "..",
+            ".",
+        ] {
+            let claim = format.claim(path.as_bytes(), Node::File);
+            assert!(
+                !matches!(claim, Claim::Collect(_) | Claim::Probe(_)),
+                "{}: {path} is {claim:?}",
+                format.name()
+            );
+        }
+    }
+}
+
+#[test]
+fn odd_paths_never_panic() {
+    for format in FORMATS {
+        for path in [
+            &b""[..],
+            b"/",
+            b"//",
+            b"..",
+            b".",
+            b"../..",
+            b"\0",
+            b"agents/\0/sessions/\0.jsonl",
+            b"\xff\xfe",
+            b"agents/\xff/sessions/\xed\xa0\x80.jsonl",
+            b"projects/\xff/\xff.jsonl",
+            b"agents/main/sessions/.jsonl",
+            b"agents//sessions/x.jsonl",
+            b"agents/main/sessions/-topic-%.jsonl",
+            b"projects//x.jsonl",
+        ] {
+            for node in [Node::File, Node::Directory] {
+                let _ = format.claim(path, node);
+            }
+            let _ = format.origin(path);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_path_is_answered(path in proptest::collection::vec(any::<u8>(), 0..60), place in 0usize..4) {
+        let place: &[u8] = [&b""[..], b"agents/", b"agents/main/sessions/", b"projects/-a/"][place];
+        let path = [place, &path].concat();
+        for format in FORMATS {
+            let claim = format.claim(&path, Node::File);
+            prop_assert_eq!(names::is_denied(&path), claim == Claim::Deny);
+            let _ = (format.claim(&path, Node::Directory), format.origin(&path));
+        }
+    }
+
+    #[test]
+    fn any_bytes_decode(line in proptest::collection::vec(any::<u8>(), 0..200)) {
+        for_each_part(|format, path| {
+            said_by(format, path, &line);
+        });
+    }
+
+    #[test]
+    fn any_object_decodes(key in "[a-zA-Z]{1,12}", value in "[\\[\\]{}\":,a-z0-9 ]{0,40}") {
+        for_each_part(|format, path| {
+            said_by(format, path, format!("{{\"type\":\"message\",\"{key}\":{value}}}").as_bytes());
+        });
+    }
+}
+
+/// Every two lines that follow each other in a fixture, are whole, and of types that the format knows.
+fn for_each_neighbours(mut look: impl FnMut(&'static dyn Format, &[u8], &[u8], &[u8])) {
+    for_each_fixture(|format, path, bytes| {
+        let origin = format.origin(path);
+        if !is_collected(format, path) || origin.part.framing() == Framing::Document {
+            return;
+        }
+        let mut before: Option<&[u8]> = None;
+        for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let is_known = format.decode(&origin, line).is_ok_and(|entry| {
+                !matches!(entry.kind, Kind::Unknown) && entry.type_name != "bare"
+            });
+            if let Some(before) = before
+                && is_known
+            {
+                look(format, path, before, line);
+            }
+            before = is_known.then_some(line);
+        }
+    });
+}
+
+fn is_collected(format: &dyn Format, path: &[u8]) -> bool {
+    matches!(format.claim(path, Node::File), Claim::Collect(_) | Claim::Probe(_))
+}
+
+fn entries_of(format: &dyn Format, path: &[u8], record: &[u8]) -> Vec<String> {
+    let mut entries = Vec::new();
+    record::read(format, &format.origin(path), record, &mut |entry| {
+        entries.push(format!("{entry:?}"));
+    });
+    entries
+}
+
+/// One collected path of every part of every format.
+fn for_each_part(mut look: impl FnMut(&'static dyn Format, &[u8])) {
+    let mut seen = HashSet::new();
+    for_each_fixture_path(|format, path, _| {
+        if seen.insert((format.name(), format.origin(path).part)) {
+            look(format, path);
+        }
+    });
+}
+
+fn said_by(format: &dyn Format, path: &[u8], record: &[u8]) -> Vec<String> {
+    let mut said = Vec::new();
+    let problems = record::read(format, &format.origin(path), record, &mut |entry| {
+        said.push(format!("{entry:?}"))
+    });
+    said.extend(problems.iter().map(|problem| format!("{problem:?}")));
+    said
+}
+
+fn for_each_fixture(mut look: impl FnMut(&'static dyn Format, &[u8], &[u8])) {
+    for_each_fixture_path(|format, path, file| look(format, path, &std::fs::read(file).unwrap()));
+}
+
+fn for_each_fixture_path(mut look: impl FnMut(&'static dyn Format, &[u8], &Path)) {
+    for format in FORMATS {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(format.name());
+        // What stands at the top about the fixtures is none of them.
+        let mut files = files_under(&root);
+        files.retain(|file| *file != root.join("README.md"));
+        assert!(!files.is_empty(), "{} has no fixtures", format.name());
+        for file in files {
+            let path = file.strip_prefix(&root).unwrap().to_str().unwrap().replace('\\', "/");
+            look(*format, path.as_bytes(), &file);
+        }
+    }
+}
+
+fn files_under(root: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    files
+}
