@@ -66,7 +66,7 @@ enum Task {
         /// Number of transcripts [default: what the size usually has]
         #[arg(long)]
         files: Option<usize>,
-        /// Read everything back and say what the bytes are spent on
+        /// Read everything back and say what the bytes are spent on, beside what real transcripts have
         #[arg(long)]
         shares: bool,
     },
@@ -175,15 +175,7 @@ fn generate_report(
     report.fact("files", corpus::walk(to)?.len());
     report.fact_bytes("bytes", bytes);
     if with_shares {
-        let shares = generate::shares::of_home(to)?;
-        report.row(
-            "tool results / all",
-            shares.tool_results,
-            report::Unit::Times,
-            report::Target::None,
-        );
-        report.row("text for search / all", shares.text, report::Unit::Times, report::Target::None);
-        report.row("Claude Code / all", shares.claude, report::Unit::Times, report::Target::None);
+        generate::shares::of_home(to)?.add_rows(&mut report);
     }
     report.row(
         "generated",

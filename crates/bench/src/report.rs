@@ -2,6 +2,7 @@
 //!
 //! The only place that writes to the terminal.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use anyhow::Result;
@@ -16,7 +17,7 @@ pub(crate) struct Report {
 
 /// One measured value, with the target if it has one.
 struct Row {
-    name: &'static str,
+    name: Cow<'static, str>,
     value: f64,
     unit: Unit,
     target: Target,
@@ -29,6 +30,8 @@ pub(crate) enum Target {
     None,
     AtMost(f64),
     AtLeast(f64),
+    /// What was measured elsewhere, for comparison; nothing to reach.
+    Like(f64, f64),
 }
 
 /// How a number is written.
@@ -36,6 +39,8 @@ pub(crate) enum Target {
 pub(crate) enum Unit {
     /// A ratio.
     Times,
+    /// A part of a whole, which may be small.
+    Share,
     Milliseconds,
     /// Bytes, shown in MB of 10^6.
     Megabytes,
@@ -68,8 +73,14 @@ impl Report {
     }
 
     /// Adds a measured value.
-    pub(crate) fn row(&mut self, name: &'static str, value: f64, unit: Unit, target: Target) {
-        self.rows.push(Row { name, value, unit, target });
+    pub(crate) fn row(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: f64,
+        unit: Unit,
+        target: Target,
+    ) {
+        self.rows.push(Row { name: name.into(), value, unit, target });
     }
 
     /// Whether every target was reached.
@@ -96,21 +107,25 @@ impl Report {
             names.map(|name| name.chars().count()).max().unwrap_or(0)
         };
         let name_width = width(&mut self.facts.iter().map(|(name, ..)| *name))
-            .max(width(&mut self.rows.iter().map(|row| row.name)));
+            .max(width(&mut self.rows.iter().map(|row| row.name.as_ref())));
         for (name, _, value) in &self.facts {
             text.push_str(&format!("{name:<name_width$}  {value}\n"));
         }
-        text.push_str(&format!("\n{:<name_width$}  {:>12}  {:>12}\n", "", "target", "measured"));
-        for row in &self.rows {
+        let targets: Vec<String> = self.rows.iter().map(Row::target_text).collect();
+        let target_width = width(&mut targets.iter().map(String::as_str)).max(12);
+        text.push_str(&format!(
+            "\n{:<name_width$}  {:>target_width$}  {:>12}\n",
+            "", "target", "measured"
+        ));
+        for (row, target) in self.rows.iter().zip(&targets) {
             let mark = match row.passes() {
                 Some(true) => "  pass",
                 Some(false) => "  MISS",
                 None => "",
             };
             text.push_str(&format!(
-                "{:<name_width$}  {:>12}  {:>12}{mark}\n",
+                "{:<name_width$}  {target:>target_width$}  {:>12}{mark}\n",
                 row.name,
-                row.target_text(),
                 row.unit.write(row.value)
             ));
         }
@@ -121,7 +136,7 @@ impl Report {
 impl Row {
     fn passes(&self) -> Option<bool> {
         match self.target {
-            Target::None => None,
+            Target::None | Target::Like(..) => None,
             Target::AtMost(limit) => Some(self.value <= limit),
             Target::AtLeast(limit) => Some(self.value >= limit),
         }
@@ -132,14 +147,21 @@ impl Row {
             Target::None => "-".to_owned(),
             Target::AtMost(limit) => format!("≤ {}", self.unit.write(limit)),
             Target::AtLeast(limit) => format!("≥ {}", self.unit.write(limit)),
+            Target::Like(low, high) if low == high => format!("like {}", self.unit.write(low)),
+            Target::Like(low, high) => {
+                let low = self.unit.write(low);
+                let number = low.split(' ').next().unwrap_or_default();
+                format!("like {number} – {}", self.unit.write(high))
+            }
         }
     }
 
     fn json(&self) -> Value {
-        let (at_most, at_least) = match self.target {
-            Target::None => (None, None),
-            Target::AtMost(limit) => (Some(limit), None),
-            Target::AtLeast(limit) => (None, Some(limit)),
+        let (at_most, at_least, like) = match self.target {
+            Target::None => (None, None, None),
+            Target::AtMost(limit) => (Some(limit), None, None),
+            Target::AtLeast(limit) => (None, Some(limit), None),
+            Target::Like(low, high) => (None, None, Some([low, high])),
         };
         json!({
             "name": self.name,
@@ -147,6 +169,7 @@ impl Row {
             "unit": self.unit.name(),
             "at_most": at_most,
             "at_least": at_least,
+            "like": like,
             "pass": self.passes(),
         })
     }
@@ -156,6 +179,7 @@ impl Unit {
     fn write(self, value: f64) -> String {
         match self {
             Self::Times => format!("{value:.2} ×"),
+            Self::Share => format!("{value:.3}"),
             Self::Milliseconds => format!("{value:.1} ms"),
             Self::Megabytes => format!("{:.2} MB", value / 1e6),
             Self::MegabytesPerSecond => format!("{value:.1} MB/s"),
@@ -166,7 +190,7 @@ impl Unit {
     /// The unit of the number in JSON, which is never scaled.
     fn name(self) -> &'static str {
         match self {
-            Self::Times => "ratio",
+            Self::Times | Self::Share => "ratio",
             Self::Milliseconds => "ms",
             Self::Megabytes | Self::Bytes => "bytes",
             Self::MegabytesPerSecond => "MB/s",

@@ -1,2 +1,23 @@
-//! The terminal door.
-fn main() {}
+//! The terminal door: commands, configuration and output around the `quipu-ledger` library.
+//!
+//! The binary speaks and does no work. Only here are `$HOME`, the environment and the
+//! configuration read, and only [`output`] prints. Read in this order: [`args`], [`commands`],
+//! [`settings`], [`output`], [`error`].
+
+mod args;
+mod commands;
+mod config;
+mod error;
+mod logging;
+mod output;
+mod paths;
+mod roots;
+mod settings;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // Whatever is created, the ledger and restored transcripts above all, is its owner's alone.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    commands::main(std::env::args_os().collect())
+}

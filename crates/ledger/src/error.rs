@@ -90,7 +90,58 @@ pub enum Error {
     },
 }
 
+/// What a person can do something about, where the error alone does not say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Trouble {
+    /// Another process is in the way.
+    Busy,
+    /// No room is left.
+    DiskFull,
+    /// We may not write there.
+    ReadOnly,
+    /// Something stands there already.
+    Exists,
+    /// The file is not what SQLite left behind.
+    Damaged,
+    /// Anything else.
+    Other,
+}
+
 impl Error {
+    /// What a person can do something about.
+    pub fn trouble(&self) -> Trouble {
+        use std::io::ErrorKind;
+        match self {
+            Error::Busy { .. } => Trouble::Busy,
+            Error::Damaged { .. } => Trouble::Damaged,
+            Error::Sqlite(error) => match error.sqlite_error_code() {
+                Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
+                    Trouble::Busy
+                }
+                Some(rusqlite::ErrorCode::DiskFull) => Trouble::DiskFull,
+                Some(
+                    rusqlite::ErrorCode::ReadOnly
+                    | rusqlite::ErrorCode::PermissionDenied
+                    | rusqlite::ErrorCode::CannotOpen,
+                ) => Trouble::ReadOnly,
+                Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => {
+                    Trouble::Damaged
+                }
+                _ => Trouble::Other,
+            },
+            Error::Io { source, .. } => match source.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                    Trouble::DiskFull
+                }
+                ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Trouble::ReadOnly,
+                ErrorKind::AlreadyExists => Trouble::Exists,
+                _ => Trouble::Other,
+            },
+            _ => Trouble::Other,
+        }
+    }
+
     /// An I/O error about `path`.
     pub(crate) fn io(
         action: &'static str,

@@ -31,7 +31,7 @@ numbers! {
     SourceId;
     /// One life of a source between rewrites.
     GenerationId;
-    /// A session's row: the seq of the first record that spoke of it.
+    /// A session's row: the number of the first entry that spoke of it.
     SessionRow;
     /// An entry: the seq of its record, or above 2^40 for further entries of a welded line.
     EntryId;

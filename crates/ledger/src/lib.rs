@@ -21,9 +21,9 @@ mod spans;
 pub mod wire;
 
 pub use collect::{Progress, RootPath, collect};
-pub use error::{Error, Result};
+pub use error::{Error, Result, Trouble};
 pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;
 pub use project::rebuild::rebuild;
-pub use query::{cursors, status};
+pub use query::{cursors, status, status_without_ledger};
 pub use restore::{Generations, What, restore};

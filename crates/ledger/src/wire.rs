@@ -90,6 +90,8 @@ pub struct Status {
 pub struct LedgerStatus {
     /// Where it is.
     pub path: String,
+    /// False if there is no such file yet.
+    pub exists: bool,
     /// Its identity.
     pub id: String,
     /// Its size with the write-ahead log.

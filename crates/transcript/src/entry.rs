@@ -332,6 +332,14 @@ pub enum Says<'a> {
     SessionId(Cow<'a, str>),
     /// A title. The best rank wins; among equals the last one. An empty text takes it away.
     Title(TitleRank, Cow<'a, str>),
+    /// A summary of the conversation that ends at the entry `leaf`. Agents also write those of
+    /// other sessions into a file; it is a title of the lowest rank only where the leaf is.
+    Summary {
+        /// The text.
+        title: Cow<'a, str>,
+        /// Where that conversation ends.
+        leaf: Option<Cow<'a, str>>,
+    },
     /// The session goes on from this one (a path or an id, as written).
     ForkOf(Cow<'a, str>),
     /// The session goes on in this one.

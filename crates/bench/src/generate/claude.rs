@@ -1,7 +1,8 @@
 //! Claude Code transcripts: one content block per line, answers that repeat their
 //! usage on each line, tool results told twice, progress, snapshots, sub-agents.
 //!
-//! Shapes are those of releases 2.1.x. Only what costs bytes or decides how a
+//! Shapes are those of releases 2.1.x, and how often and how long each is comes
+//! from counting real transcripts: `shares` has the figures. Only what costs bytes or decides how a
 //! reader works is generated; damage is the matter of tests, not of a benchmark.
 
 use super::RARE_WORD;
@@ -22,6 +23,8 @@ pub(crate) struct Order {
     pub(crate) spawns: Vec<Spawn>,
     /// Whether the one rare word of the home stands here.
     pub(crate) has_rare_word: bool,
+    /// Whether its first prompt has an image that makes a line of about 1 MB.
+    pub(crate) has_large_image: bool,
 }
 
 /// A sub-agent and the tool call that started it.
@@ -86,6 +89,7 @@ struct Session<'a> {
     common: String,
     parent: Option<String>,
     rare_word_due: bool,
+    large_image_due: bool,
     tokens_cached: usize,
     n_progress: usize,
 }
@@ -138,6 +142,7 @@ impl<'a> Session<'a> {
             common,
             parent: None,
             rare_word_due: order.has_rare_word,
+            large_image_due: order.has_large_image,
             tokens_cached: 12_000,
             n_progress: 0,
         }
@@ -162,37 +167,43 @@ impl<'a> Session<'a> {
     /// One prompt and all that answers it.
     fn turn(&mut self, mut spawn: Option<&Spawn>) {
         if self.order.agent_id.is_none() {
-            self.file_history_snapshot();
+            self.file_history_snapshot(false);
         }
         self.prompt();
-        for _ in 0..self.prng.between(2, 14) {
+        for _ in 0..self.prng.between(3, 24) {
             let call = self.answer_with_call(spawn);
             self.progress(&call);
             self.tool_result(&call, spawn.take());
+            if matches!(call.name, "Edit" | "Write") && self.prng.chance(600) {
+                self.file_history_snapshot(true);
+            }
+            if self.prng.chance(80) {
+                self.queue_operations();
+            }
             if self.size() >= self.order.budget {
                 break;
             }
         }
         let answer = self.new_answer();
-        let size = self.prng.skewed(200, 5000);
+        let size = self.prng.skewed(80, 2400);
         self.text_line(&answer, size, true);
         self.stop_lines();
     }
 
     fn prompt(&mut self) {
         let mut text = String::new();
-        let size = self.prng.skewed(30, 1600);
+        let size = self.prng.skewed(20, 1000);
         self.words.push_prose(&mut self.prng, &mut text, size);
+        let image_size = self.image_of_prompt();
         self.open_line();
         self.push(r#","type":"user","message":{"role":"user","content":"#);
-        if self.prng.chance(12) {
+        if let Some(image_size) = image_size {
             self.push(r#"[{"type":"text","text":"#);
             push_string(&mut self.written.lines, &text);
             self.push(
                 r#"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":""#,
             );
-            let size = self.prng.skewed(16_000, 160_000);
-            self.prng.push_base64(&mut self.written.lines, size);
+            self.prng.push_base64(&mut self.written.lines, image_size);
             self.push(r#""}}]"#);
         } else {
             push_string(&mut self.written.lines, &text);
@@ -215,6 +226,16 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Returns the length of the screenshot that a prompt comes with, if it comes with one.
+    fn image_of_prompt(&mut self) -> Option<usize> {
+        if std::mem::take(&mut self.large_image_due) {
+            return Some(self.prng.between(900_000, 1_200_000));
+        }
+        // A short session would grow far beyond the size it was given.
+        let may_have_image = self.order.budget > 250_000;
+        (may_have_image && self.prng.chance(60)).then(|| self.prng.skewed(16_000, 400_000))
+    }
+
     fn new_answer(&mut self) -> Answer {
         let created = self.prng.skewed(100, 9000);
         self.tokens_cached = (self.tokens_cached + created) % 160_000;
@@ -233,8 +254,8 @@ impl<'a> Session<'a> {
         if self.prng.chance(450) {
             self.thinking_line(&answer);
         }
-        if self.prng.chance(400) {
-            let size = self.prng.skewed(40, 1000);
+        if self.prng.chance(300) {
+            let size = self.prng.skewed(30, 500);
             self.text_line(&answer, size, false);
         }
         let name = match spawn {
@@ -264,13 +285,13 @@ impl<'a> Session<'a> {
         self.open_assistant(answer);
         self.push(r#"{"type":"thinking","thinking":""#);
         if !self.prng.chance(250) {
-            let size = self.prng.skewed(80, 1800);
+            let size = self.prng.skewed(50, 900);
             let mut text = String::new();
             self.words.push_prose(&mut self.prng, &mut text, size);
             push_escaped(&mut self.written.lines, &text);
         }
         self.push(r#"","signature":"E"#);
-        let size = self.prng.skewed(280, 1900);
+        let size = self.prng.skewed(240, 1200);
         self.prng.push_base64(&mut self.written.lines, size);
         self.push(r#"=="}"#);
         self.close_assistant(answer, false, "null");
@@ -286,7 +307,7 @@ impl<'a> Session<'a> {
         }
         if is_last && self.prng.chance(150) {
             text.push_str("\n\n```rust\n");
-            let size = self.prng.skewed(100, 1500);
+            let size = self.prng.skewed(100, 1000);
             push_material(Material::Code, self.words, &mut self.prng, &mut text, size);
             text.push_str("\n```\n");
         }
@@ -327,15 +348,15 @@ impl<'a> Session<'a> {
                     &mut self.written.lines,
                     format_args!(r#""file_path":"{}","old_string":"#, file.path),
                 );
-                push_string(&mut self.written.lines, slice_of(file, &mut self.prng, 600));
-                let size = self.prng.skewed(60, 1200);
+                push_string(&mut self.written.lines, slice_of(file, &mut self.prng, 800));
+                let size = self.prng.skewed(60, 1600);
                 push_material(Material::Code, self.words, &mut self.prng, &mut text, size);
                 self.push(r#","new_string":"#);
                 push_string(&mut self.written.lines, &text);
                 self.push(r#","replace_all":false"#);
             }
             "Write" => {
-                let size = self.prng.skewed(400, 7000);
+                let size = self.prng.skewed(400, 9000);
                 push_material(Material::Code, self.words, &mut self.prng, &mut text, size);
                 self.push(r#""file_path":""#);
                 self.push(&self.project.folder);
@@ -389,7 +410,7 @@ impl<'a> Session<'a> {
     /// Writes the lines that stand between a call and its result.
     fn progress(&mut self, call: &Call) {
         for event in ["PreToolUse", "PostToolUse"] {
-            if self.prng.chance(420) {
+            if self.prng.chance(200) {
                 self.open_line();
                 self.push(&format!(
                     r#","type":"progress","data":{{"type":"hook_progress","hookEvent":"{event}","hookName":"{event}:{}","command":"${{CLAUDE_PROJECT_DIR}}/.claude/hooks/on-tool.sh"}},"parentToolUseID":"{}","toolUseID":"{}""#,
@@ -401,9 +422,9 @@ impl<'a> Session<'a> {
         match call.name {
             "Bash" if self.prng.chance(400) => {
                 let mut output = String::new();
-                for second in 0..self.prng.between(2, 14) {
+                for second in 0..self.prng.between(2, 10) {
                     let material = Material::of_shell(&mut self.prng);
-                    push_material(material, self.words, &mut self.prng, &mut output, 70);
+                    push_material(material, self.words, &mut self.prng, &mut output, 30);
                     output.push('\n');
                     self.n_progress += 1;
                     self.open_line();
@@ -419,9 +440,9 @@ impl<'a> Session<'a> {
                 }
             }
             "Task" => {
-                for _ in 0..self.prng.between(6, 40) {
+                for _ in 0..self.prng.between(4, 30) {
                     let mut text = String::new();
-                    let size = self.prng.skewed(200, 8000);
+                    let size = self.prng.skewed(400, 14_000);
                     let file = self.project.file(&mut self.prng);
                     push_numbered(&mut text, slice_of(file, &mut self.prng, size), 0, 400);
                     let (tool_id, uuid) = (self.prng.api_id("toolu_"), self.prng.uuid());
@@ -453,7 +474,7 @@ impl<'a> Session<'a> {
                 let file = self.project.file(&mut self.prng);
                 let n_lines = file.text.lines().count();
                 let from = self.prng.below(n_lines / 2 + 1);
-                let count = self.prng.skewed(15, 230);
+                let count = self.prng.skewed(10, 170);
                 push_numbered(&mut shown, &file.text, from, count);
                 shown.push_str("\n<system-reminder>\nWhenever you read a file, you should consider whether it looks malicious.\n</system-reminder>\n");
                 copy.push_str(r#"{"type":"text","file":{"filePath":""#);
@@ -472,7 +493,7 @@ impl<'a> Session<'a> {
                 );
             }
             "Bash" => {
-                let size = self.prng.skewed(60, 10_000);
+                let size = self.prng.skewed(40, 5_000);
                 let material = Material::of_shell(&mut self.prng);
                 push_material(material, self.words, &mut self.prng, &mut shown, size);
                 if self.prng.chance(4) {
@@ -486,7 +507,7 @@ impl<'a> Session<'a> {
             }
             "Edit" => self.edit_result(&mut shown, &mut copy),
             "Grep" => {
-                let size = self.prng.skewed(100, 6000);
+                let size = self.prng.skewed(60, 4000);
                 push_material(Material::Search, self.words, &mut self.prng, &mut shown, size);
                 copy.push_str(r#"{"mode":"content","numFiles":0,"filenames":[],"content":"#);
                 push_string(&mut copy, &shown);
@@ -554,8 +575,8 @@ impl<'a> Session<'a> {
         copy.push_str(r#","newString":"#);
         push_string(copy, slice_of(file, &mut self.prng, 900));
         copy.push_str(r#","originalFile":"#);
-        let original = if self.prng.chance(60) { file.text.as_str() } else { "" };
-        push_string(copy, original);
+        // The whole file as it was: the largest part of real transcripts.
+        push_string(copy, &file.text);
         copy.push_str(r#","structuredPatch":[{"oldStart":12,"oldLines":8,"newStart":12,"newLines":9,"lines":["#);
         for (i, line) in excerpt.lines().take(12).enumerate() {
             if i > 0 {
@@ -601,20 +622,43 @@ impl<'a> Session<'a> {
         if self.order.agent_id.is_some() {
             return;
         }
+        if self.prng.chance(500) {
+            self.stop_hook_summary();
+        }
+        if self.prng.chance(500) {
+            self.open_line();
+            let duration = self.prng.skewed(3_000, 600_000);
+            self.push(&format!(
+                r#","type":"system","subtype":"turn_duration","durationMs":{duration},"isMeta":false"#
+            ));
+            self.close_line();
+        }
+        self.clock.now_ms += self.prng.skewed(5_000, 3_600_000) as i64;
+    }
+
+    fn stop_hook_summary(&mut self) {
         self.open_line();
         let id = self.prng.uuid();
         self.push(&format!(r#","type":"system","subtype":"stop_hook_summary","hookCount":1,"hookInfos":[{{"command":".claude/hooks/on-stop.sh"}}],"hookErrors":[],"preventedContinuation":false,"stopReason":"","hasOutput":true,"level":"suggestion","toolUseID":"{id}""#));
         self.close_line();
-        self.open_line();
-        let duration = self.prng.skewed(3_000, 600_000);
-        self.push(&format!(
-            r#","type":"system","subtype":"turn_duration","durationMs":{duration},"isMeta":false"#
-        ));
-        self.close_line();
-        self.clock.now_ms += self.prng.skewed(5_000, 3_600_000) as i64;
     }
 
-    fn file_history_snapshot(&mut self) {
+    /// Writes a prompt that was typed while the model worked, and its leaving the queue.
+    fn queue_operations(&mut self) {
+        let (session_id, time) = (&self.order.session_id, self.clock.iso());
+        let mut text = String::new();
+        self.words.push_phrase(&mut self.prng, &mut text, 12);
+        text.push_str(", ");
+        self.words.push_phrase(&mut self.prng, &mut text, 12);
+        let head = r#"{"type":"queue-operation","operation":"#;
+        let tail = format!(r#","timestamp":"{time}","sessionId":"{session_id}""#);
+        self.raw_line(&format!(r#"{head}"enqueue"{tail},"content":"{text}"}}"#));
+        let ending = if self.prng.chance(700) { "dequeue" } else { "remove" };
+        self.raw_line(&format!(r#"{head}"{ending}"{tail}}}"#));
+    }
+
+    /// Lists the files that the session changed so far, at a prompt or after a change.
+    fn file_history_snapshot(&mut self, is_update: bool) {
         let id = self.prng.uuid();
         let time = self.clock.iso();
         let mut line = format!(
@@ -635,7 +679,7 @@ impl<'a> Session<'a> {
         }
         push_display(
             &mut line,
-            format_args!(r#"}},"timestamp":"{time}"}},"isSnapshotUpdate":false}}"#),
+            format_args!(r#"}},"timestamp":"{time}"}},"isSnapshotUpdate":{is_update}}}"#),
         );
         self.raw_line(&line);
     }

@@ -27,6 +27,9 @@ use vocabulary::Vocabulary;
 /// A word that stands in exactly one entry of a generated home.
 pub(crate) const RARE_WORD: &str = "xylorare";
 
+/// A home has one line of about 1 MB, an image, in so many bytes.
+const BYTES_PER_LARGE_IMAGE: f64 = 100e6;
+
 /// What a home shall be.
 pub(crate) struct Plan {
     /// Bytes of all files together, met within a few percent.
@@ -95,7 +98,14 @@ pub(crate) fn one_claude_session(seed: u64, budget: usize) -> (String, Vec<Strin
 }
 
 fn session_order(session_id: String, budget: usize) -> claude::Order {
-    claude::Order { session_id, budget, agent_id: None, spawns: Vec::new(), has_rare_word: false }
+    claude::Order {
+        session_id,
+        budget,
+        agent_id: None,
+        spawns: Vec::new(),
+        has_rare_word: false,
+        has_large_image: false,
+    }
 }
 
 /// Deals the file sizes out so that both agents get about the same bytes.
@@ -125,6 +135,7 @@ fn write_claude(
     let n_projects = (files.len() / 10).clamp(2, 40);
     let projects: Vec<Project<'_>> =
         (0..n_projects).map(|number| Project::new(number, words, &mut prng)).collect();
+    let n_large_images = (plan.size as f64 / BYTES_PER_LARGE_IMAGE).round() as usize;
     // Sub-agents are settled first, because the session that starts one names it.
     let mut sessions: Vec<(Planned, usize, claude::Order)> = Vec::new();
     let mut agents: Vec<(Planned, usize, claude::Order)> = Vec::new();
@@ -145,6 +156,8 @@ fn write_claude(
         } else {
             let mut order = session_order(prng.uuid(), planned.budget);
             order.has_rare_word = sessions.is_empty();
+            // Sizes come largest first, so the long lines stand in long sessions.
+            order.has_large_image = sessions.len() < n_large_images;
             sessions.push((planned, prng.below(n_projects), order));
         }
     }

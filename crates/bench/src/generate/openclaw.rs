@@ -2,6 +2,8 @@
 //! parent chain, and the `sessions.json` beside them.
 //!
 //! Shapes are those of release 2026.7.1; its later SQLite store is not generated.
+//! How often and how long each is comes from counting real lines of pi: `shares`
+//! has the figures.
 
 use super::clock::Clock;
 use super::json::{push_display, push_escaped, push_string};
@@ -144,9 +146,13 @@ impl Session<'_> {
 
     /// One inbound message and all that answers it.
     fn turn(&mut self, budget: usize) {
+        if self.prng.chance(600) {
+            let level = self.prng.pick(&["off", "low", "medium"]);
+            self.entry("thinking_level_change", &format!(r#","thinkingLevel":"{level}""#));
+        }
         self.user_message();
         self.kept_from = self.parent.clone().unwrap_or_default();
-        for _ in 0..self.prng.between(1, 9) {
+        for _ in 0..self.prng.between(1, 7) {
             self.assistant_message(true);
             if self.out.len() >= budget {
                 break;
@@ -159,10 +165,10 @@ impl Session<'_> {
     fn user_message(&mut self) {
         self.open_message("user");
         let mut text = format!("[{} UTC] ", &self.clock.iso()[..16]);
-        let size = self.prng.skewed(20, 1200);
-        self.words.push_prose(&mut self.prng, &mut text, size);
+        let size = self.prng.skewed(10, 400);
+        self.words.push_remark(&mut self.prng, &mut text, size);
         self.out.push_str(r#","content":"#);
-        if self.prng.chance(5) {
+        if self.prng.chance(1) {
             self.out.push_str(r#"[{"type":"text","text":"#);
             push_string(&mut self.out, &text);
             self.out.push_str("},");
@@ -186,8 +192,8 @@ impl Session<'_> {
         self.open_message("assistant");
         self.out.push_str(r#","content":["#);
         let mut text = String::new();
-        if self.prng.chance(400) {
-            let size = self.prng.skewed(60, 1300);
+        if self.prng.chance(70) {
+            let size = self.prng.skewed(60, 900);
             self.words.push_prose(&mut self.prng, &mut text, size);
             self.out.push_str(r#"{"type":"thinking","thinking":"#);
             push_string(&mut self.out, &text);
@@ -196,12 +202,16 @@ impl Session<'_> {
             self.prng.push_base64(&mut self.out, size);
             self.out.push_str(r#"=="},"#);
         }
-        text.clear();
-        let size = if calls_tool { self.prng.skewed(30, 600) } else { self.prng.skewed(120, 2600) };
-        self.words.push_prose(&mut self.prng, &mut text, size);
-        self.out.push_str(r#"{"type":"text","text":"#);
-        push_string(&mut self.out, &text);
-        self.out.push('}');
+        // Most answers that call a tool say nothing beside it.
+        if !calls_tool || self.prng.chance(350) {
+            text.clear();
+            let high = if calls_tool { 400 } else { 1100 };
+            let size = self.prng.skewed(20, high);
+            self.words.push_remark(&mut self.prng, &mut text, size);
+            self.out.push_str(r#"{"type":"text","text":"#);
+            push_string(&mut self.out, &text);
+            self.out.push_str(if calls_tool { "}," } else { "}" });
+        }
         let call = calls_tool.then(|| self.tool_call());
         let (input, created) = (self.prng.between(2, 900), self.prng.skewed(20, 4000));
         let output = self.prng.skewed(20, 1800);
@@ -227,20 +237,17 @@ impl Session<'_> {
 
     fn tool_call(&mut self) -> (String, &'static str) {
         let id = self.prng.api_id("toolu_");
-        let name = self.prng.pick(&[
-            "read",
-            "read",
-            "exec",
-            "exec",
-            "exec",
-            "edit",
-            "web_fetch",
-            "browser",
-            "write",
-        ]);
+        let name = match self.prng.below(100) {
+            0..=24 => "read",
+            25..=63 => "exec",
+            64..=83 => "edit",
+            84..=93 => "write",
+            94..=96 => "web_fetch",
+            _ => "browser",
+        };
         push_display(
             &mut self.out,
-            format_args!(r#",{{"type":"toolCall","id":"{id}","name":"{name}","arguments":{{"#),
+            format_args!(r#"{{"type":"toolCall","id":"{id}","name":"{name}","arguments":{{"#),
         );
         let arguments_from = self.out.len() - 1;
         let mut text = String::new();
@@ -253,6 +260,12 @@ impl Session<'_> {
                     "python3 run.py --task ",
                 ]));
                 text.push_str(self.words.identifier(&mut self.prng));
+                if self.prng.chance(300) {
+                    text.push_str("\npython3 - <<'EOF'\n");
+                    let size = self.prng.skewed(60, 1800);
+                    push_material(Material::Code, self.words, &mut self.prng, &mut text, size);
+                    text.push_str("\nEOF");
+                }
                 self.out.push_str(r#""command":"#);
                 push_string(&mut self.out, &text);
             }
@@ -261,14 +274,14 @@ impl Session<'_> {
                 push_string(&mut self.out, &self.workspace.file(&mut self.prng).path);
                 for field in ["oldText", "newText"] {
                     text.clear();
-                    let size = self.prng.skewed(60, 1500);
+                    let size = self.prng.skewed(60, 1600);
                     push_material(Material::Code, self.words, &mut self.prng, &mut text, size);
                     push_display(&mut self.out, format_args!(r#","{field}":"#));
                     push_string(&mut self.out, &text);
                 }
             }
             "write" => {
-                let size = self.prng.skewed(200, 5000);
+                let size = self.prng.skewed(200, 6000);
                 self.words.push_prose(&mut self.prng, &mut text, size);
                 self.out.push_str(r#""path":"#);
                 push_string(&mut self.out, &self.workspace.file(&mut self.prng).path);
@@ -287,8 +300,8 @@ impl Session<'_> {
             }
         }
         self.out.push('}');
-        if matches!(name, "edit" | "write") {
-            // The runtime leaves the text from which it parsed the arguments.
+        if matches!(name, "edit" | "write") && self.prng.chance(20) {
+            // A call that was cut off keeps the text from which it was parsed.
             let arguments = self.out[arguments_from..].to_owned();
             self.out.push_str(r#","partialJson":"#);
             push_string(&mut self.out, &arguments);
@@ -307,11 +320,11 @@ impl Session<'_> {
         match name {
             "read" => {
                 let file = self.workspace.file(&mut self.prng);
-                let size = self.prng.skewed(300, 8_000);
+                let size = self.prng.skewed(300, 11_500);
                 text.push_str(slice_of(file, &mut self.prng, size));
             }
             "exec" => {
-                let size = self.prng.skewed(40, 3_400);
+                let size = self.prng.skewed(30, 3_300);
                 let material = Material::of_shell(&mut self.prng);
                 push_material(material, self.words, &mut self.prng, &mut text, size);
             }
@@ -333,21 +346,21 @@ impl Session<'_> {
         }
         self.out.push(']');
         match name {
-            // The runtime keeps a second copy of what a command printed.
             "exec" => {
-                self.out.push_str(r#","details":{"status":"completed","exitCode":0,"exitSignal":null,"exitReason":"exit","durationMs":104,"aggregated":"#);
-                push_string(&mut self.out, &text);
+                self.out.push_str(r#","details":{"status":"completed","exitCode":0,"exitSignal":null,"exitReason":"exit","durationMs":104"#);
+                // The runtime keeps a second copy of what some commands printed.
+                if self.prng.chance(350) {
+                    self.out.push_str(r#","aggregated":"#);
+                    push_string(&mut self.out, &text);
+                }
                 push_display(
                     &mut self.out,
-                    format_args!(
-                        r#","noOutputTimedOut":false,"cwd":"{}"}}"#,
-                        self.workspace.folder
-                    ),
+                    format_args!(r#","cwd":"{}"}}"#, self.workspace.folder),
                 );
             }
             "edit" => {
                 self.out.push_str(r#","details":{"diff":""#);
-                let size = self.prng.skewed(100, 2000);
+                let size = self.prng.skewed(100, 1600);
                 text.clear();
                 push_material(Material::Diff, self.words, &mut self.prng, &mut text, size);
                 push_escaped(&mut self.out, &text);

@@ -37,7 +37,7 @@ impl<'a> Project<'a> {
                 path.push('/');
                 words.push_path(prng, &mut path);
                 let mut text = String::new();
-                let size = prng.skewed(800, 24_000);
+                let size = prng.skewed(1_500, 40_000);
                 push_material(Material::Code, &words, prng, &mut text, size);
                 SourceFile { path, text }
             })

@@ -1,7 +1,9 @@
 //! What the bytes of a home are spent on, counted by reading the files back.
 //!
-//! Independent of the generator on purpose: it says what a reader will find.
+//! Independent of the generator on purpose: it says what a reader will find, in a
+//! generated home and, with the same code, in a real one.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -9,83 +11,218 @@ use anyhow::Result;
 use serde_json::Value;
 
 use crate::corpus;
+use crate::report::{Report, Target, Unit};
 
-/// Parts of all bytes, each between 0 and 1.
-#[derive(Debug)]
+/// What the bytes of a home are spent on.
+#[derive(Debug, Default)]
 pub(crate) struct Shares {
-    /// Lines that carry the result of a tool.
-    pub(crate) tool_results: f64,
-    /// What a search index would be given: prose, thinking, tool input and tool output.
-    pub(crate) text: f64,
-    /// Files of Claude Code.
-    pub(crate) claude: f64,
+    pub(crate) claude: Half,
+    pub(crate) openclaw: Half,
+    pub(crate) longest_line: usize,
 }
 
-#[derive(Default)]
-struct Counts {
-    bytes: usize,
-    tool_results: usize,
-    text: usize,
-    claude: usize,
+/// The files of one agent.
+#[derive(Debug, Default)]
+pub(crate) struct Half {
+    pub(crate) bytes: usize,
+    kinds: [usize; KINDS.len()],
+    /// By type of line; OpenClaw's messages count under their role.
+    lines: BTreeMap<String, Lines>,
+    /// Lines that carry the result of a tool.
+    tool_result_lines: usize,
 }
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Lines {
+    count: usize,
+    bytes: usize,
+}
+
+/// What a search index would be given.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    /// Prompts and the text of answers.
+    Prose,
+    Thinking,
+    ToolInput,
+    /// The result as the model was given it, without the copies beside it.
+    ToolResult,
+}
+
+const KINDS: [(Kind, &str); 4] = [
+    (Kind::Prose, "prose"),
+    (Kind::Thinking, "thinking"),
+    (Kind::ToolInput, "tool input"),
+    (Kind::ToolResult, "tool result text"),
+];
+
+/// A range that was measured on real transcripts.
+type Real = (f64, f64);
+
+/// Shares of each kind, in the order of `KINDS`, and of the types of lines with
+/// the bytes of a line, measured on real transcripts: two collections of Claude
+/// Code sessions (10 MB), and one of pi, whose lines OpenClaw writes (1 MB).
+struct Measured {
+    kinds: [Real; KINDS.len()],
+    lines: &'static [(&'static str, Real, Real)],
+}
+
+const REAL_CLAUDE: Measured = Measured {
+    kinds: [(0.010, 0.021), (0.005, 0.013), (0.033, 0.045), (0.114, 0.137)],
+    lines: &[
+        ("user", (0.62, 0.64), (4200.0, 8200.0)),
+        ("assistant", (0.21, 0.27), (1300.0, 1450.0)),
+        ("progress", (0.07, 0.135), (640.0, 1550.0)),
+        ("file-history-snapshot", (0.01, 0.03), (600.0, 1000.0)),
+        ("system", (0.003, 0.006), (580.0, 610.0)),
+        ("queue-operation", (0.001, 0.005), (190.0, 220.0)),
+    ],
+};
+
+const REAL_OPENCLAW: Measured = Measured {
+    kinds: [(0.066, 0.066), (0.0, 0.03), (0.18, 0.18), (0.265, 0.265)],
+    lines: &[
+        ("toolResult", (0.49, 0.49), (1290.0, 1290.0)),
+        ("assistant", (0.47, 0.47), (1000.0, 1000.0)),
+        ("user", (0.027, 0.027), (300.0, 300.0)),
+    ],
+};
 
 /// Returns the shares of all transcripts below `home`.
 pub(crate) fn of_home(home: &Path) -> Result<Shares> {
-    let mut counts = Counts::default();
+    let mut shares = Shares::default();
     for file in corpus::sources(home)? {
         let bytes = fs::read(&file.path)?;
         let is_claude = file.path.strip_prefix(home)?.starts_with(".claude");
-        counts.bytes += bytes.len();
-        counts.claude += if is_claude { bytes.len() } else { 0 };
+        let half = if is_claude { &mut shares.claude } else { &mut shares.openclaw };
+        half.bytes += bytes.len();
         if !file.is_lines() {
             continue;
         }
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            shares.longest_line = shares.longest_line.max(line.len());
             if let Ok(entry) = serde_json::from_slice::<Value>(line) {
-                count(&entry, line.len(), &mut counts);
+                half.count(&entry, line.len());
             }
         }
     }
-    let share = |part: usize| part as f64 / counts.bytes.max(1) as f64;
-    Ok(Shares {
-        tool_results: share(counts.tool_results),
-        text: share(counts.text),
-        claude: share(counts.claude),
-    })
+    Ok(shares)
 }
 
-fn count(entry: &Value, line_len: usize, counts: &mut Counts) {
-    let message = &entry["message"];
-    let is_openclaw_result = message["role"] == "toolResult";
-    let mut is_result = is_openclaw_result;
-    match &message["content"] {
-        Value::String(text) => counts.text += text.len(),
-        Value::Array(blocks) => {
-            for block in blocks {
-                is_result |= block["type"] == "tool_result";
-                counts.text += block_text(block);
-            }
+impl Shares {
+    /// Part of all bytes in lines that carry the result of a tool.
+    pub(crate) fn tool_results(&self) -> f64 {
+        self.part(|half| half.tool_result_lines)
+    }
+
+    /// Part of all bytes that a search index would be given.
+    pub(crate) fn text(&self) -> f64 {
+        self.part(|half| half.kinds.iter().sum())
+    }
+
+    /// Part of all bytes in files of Claude Code.
+    pub(crate) fn of_claude(&self) -> f64 {
+        ratio(self.claude.bytes, self.claude.bytes + self.openclaw.bytes)
+    }
+
+    /// Adds the whole table, each share beside what real transcripts have.
+    pub(crate) fn add_rows(&self, report: &mut Report) {
+        report.fact_bytes("longest line", self.longest_line as u64);
+        report.row("tool results / all", self.tool_results(), Unit::Share, Target::None);
+        report.row("text for search / all", self.text(), Unit::Share, Target::None);
+        report.row("Claude Code / all", self.of_claude(), Unit::Share, Target::None);
+        self.claude.add_rows("Claude Code", &REAL_CLAUDE, report);
+        self.openclaw.add_rows("OpenClaw", &REAL_OPENCLAW, report);
+    }
+
+    fn part(&self, of: impl Fn(&Half) -> usize) -> f64 {
+        ratio(of(&self.claude) + of(&self.openclaw), self.claude.bytes + self.openclaw.bytes)
+    }
+}
+
+impl Half {
+    /// Part of this half's bytes that is text of one kind.
+    pub(crate) fn kind(&self, kind: Kind) -> f64 {
+        ratio(self.kinds[kind as usize], self.bytes)
+    }
+
+    /// Part of this half's bytes in lines of one type.
+    pub(crate) fn lines(&self, line_type: &str) -> f64 {
+        ratio(self.lines_of(line_type).bytes, self.bytes)
+    }
+
+    /// Bytes of the usual line of one type.
+    pub(crate) fn mean_line(&self, line_type: &str) -> f64 {
+        let lines = self.lines_of(line_type);
+        ratio(lines.bytes, lines.count)
+    }
+
+    fn lines_of(&self, line_type: &str) -> Lines {
+        self.lines.get(line_type).copied().unwrap_or_default()
+    }
+
+    fn add_rows(&self, agent: &str, real: &Measured, report: &mut Report) {
+        let like = |(low, high)| Target::Like(low, high);
+        for ((kind, name), measured) in KINDS.into_iter().zip(real.kinds) {
+            report.row(format!("{agent}: {name}"), self.kind(kind), Unit::Share, like(measured));
         }
-        _ => {}
+        let results = ratio(self.tool_result_lines, self.bytes);
+        report.row(format!("{agent}: tool result lines"), results, Unit::Share, Target::None);
+        for (line_type, share, mean) in real.lines {
+            let name = format!("{agent}: {line_type} lines");
+            report.row(name, self.lines(line_type), Unit::Share, like(*share));
+            let name = format!("{agent}: {line_type}, mean line");
+            report.row(name, self.mean_line(line_type), Unit::Bytes, like(*mean));
+        }
+        let n_lines = self.lines.values().map(|lines| lines.count).sum();
+        let bytes = self.lines.values().map(|lines| lines.bytes).sum();
+        let name = format!("{agent}: mean line");
+        report.row(name, ratio(bytes, n_lines), Unit::Bytes, Target::None);
     }
-    if let Some(summary) = entry["summary"].as_str() {
-        counts.text += summary.len();
-    }
-    if is_result {
-        counts.tool_results += line_len;
-    }
-}
 
-fn block_text(block: &Value) -> usize {
-    match block["type"].as_str().unwrap_or_default() {
-        "tool_use" => strings(&block["input"]),
-        "toolCall" => strings(&block["arguments"]),
-        "tool_result" => match &block["content"] {
-            Value::Array(inner) => inner.iter().map(block_text).sum(),
-            content => strings(content),
-        },
-        "image" => 0,
-        _ => strings(&block["text"]) + strings(&block["thinking"]),
+    fn count(&mut self, entry: &Value, line_len: usize) {
+        let message = &entry["message"];
+        let line_type = match entry["type"].as_str().unwrap_or("none") {
+            "message" => message["role"].as_str().unwrap_or("none"),
+            line_type => line_type,
+        };
+        let lines = self.lines.entry(line_type.to_owned()).or_default();
+        lines.count += 1;
+        lines.bytes += line_len;
+        let mut is_result = message["role"] == "toolResult";
+        let text_kind = if is_result { Kind::ToolResult } else { Kind::Prose };
+        match &message["content"] {
+            Value::Array(blocks) => {
+                for block in blocks {
+                    is_result |= block["type"] == "tool_result";
+                    self.count_block(block, text_kind);
+                }
+            }
+            text => self.add(text_kind, text),
+        }
+        self.add(Kind::Prose, &entry["summary"]);
+        if is_result {
+            self.tool_result_lines += line_len;
+        }
+    }
+
+    fn count_block(&mut self, block: &Value, text_kind: Kind) {
+        match block["type"].as_str().unwrap_or_default() {
+            "tool_use" => self.add(Kind::ToolInput, &block["input"]),
+            "toolCall" => self.add(Kind::ToolInput, &block["arguments"]),
+            "tool_result" => match &block["content"] {
+                Value::Array(inner) => {
+                    inner.iter().for_each(|block| self.count_block(block, Kind::ToolResult));
+                }
+                text => self.add(Kind::ToolResult, text),
+            },
+            "thinking" => self.add(Kind::Thinking, &block["thinking"]),
+            _ => self.add(text_kind, &block["text"]),
+        }
+    }
+
+    fn add(&mut self, kind: Kind, text: &Value) {
+        self.kinds[kind as usize] += strings(text);
     }
 }
 
@@ -97,4 +234,8 @@ fn strings(value: &Value) -> usize {
         Value::Object(fields) => fields.values().map(strings).sum(),
         _ => 0,
     }
+}
+
+fn ratio(part: usize, whole: usize) -> f64 {
+    part as f64 / whole.max(1) as f64
 }

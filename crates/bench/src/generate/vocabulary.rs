@@ -192,6 +192,15 @@ impl<'a> Topic<'a> {
         }
     }
 
+    /// Appends what a person types or an agent remarks: a few words, or sentences if `target` is larger.
+    pub(crate) fn push_remark(&self, prng: &mut Prng, out: &mut String, target: usize) {
+        if target < 120 {
+            self.push_phrase(prng, out, 6);
+        } else {
+            self.push_prose(prng, out, target);
+        }
+    }
+
     /// Appends about `target` bytes of sentences, paragraphs and short lists.
     pub(crate) fn push_prose(&self, prng: &mut Prng, out: &mut String, target: usize) {
         let end = out.len() + target;

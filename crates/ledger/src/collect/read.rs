@@ -26,7 +26,7 @@ use crate::project::draft::{Draft, Drafter, mark_unterminated};
 use crate::{Result, spans};
 
 /// How much is read at once.
-const READ: usize = 1 << 20;
+const READ: usize = 256 << 10;
 
 /// How much of a file of an unknown name is looked at to see whether it is a transcript.
 const PROBE: usize = 64 << 10;
@@ -252,6 +252,13 @@ impl Reader<'_, '_> {
 
             let Some(newline) = memchr::memrchr(b'\n', cut.carry.get(filled..).unwrap_or_default())
             else {
+                if cut.long.is_none() && cut.carry.len() > DECODE_LIMIT {
+                    let start = at - cut.carry.len() as u64;
+                    if let Some(end) = self.skip_long_line(&mut cut, &mut ends, &mut old, start) {
+                        at = end;
+                        continue;
+                    }
+                }
                 if cut.long.is_some() || cut.carry.len() > DECODE_LIMIT {
                     self.store_long_tail(&mut cut, &mut ends, &mut step)?;
                 }
@@ -313,6 +320,40 @@ impl Reader<'_, '_> {
         let mut piece = self.finish_piece(&mut cut, &ends, &mut step);
         piece.is_last = true;
         self.builder.piece(piece)
+    }
+
+    /// A line that is too long for memory may still be one that the old generation has: it is read
+    /// through once to see. Returns where it ends.
+    fn skip_long_line(
+        &mut self,
+        cut: &mut Cut,
+        ends: &mut Ends,
+        old: &mut Option<&mut OldLines>,
+        start: u64,
+    ) -> Option<u64> {
+        let old = old.as_mut()?;
+        let mut hasher = blake3::Hasher::new();
+        let mut passed = ends.clone();
+        let mut buffer = vec![0; READ];
+        let mut at = start;
+        loop {
+            let got = self.file.read_at(&mut buffer, at).ok().filter(|got| *got > 0)?;
+            self.work.bytes_verified += got as u64;
+            let bytes = buffer.get(..got)?;
+            let newline = memchr::memchr(b'\n', bytes);
+            let part = bytes.get(..newline.map_or(got, |newline| newline + 1))?;
+            hasher.update(part);
+            passed.add(part);
+            at += part.len() as u64;
+            if newline.is_some() {
+                break;
+            }
+        }
+        let (old_start, length) = old.find_hashed(&mut hasher, at - start)?;
+        cut.same(old.generation, old_start, length);
+        cut.carry.clear();
+        *ends = passed;
+        Some(at)
     }
 
     /// Hands the beginning of a line that is too long for memory over to the ledger's tail.

@@ -54,14 +54,23 @@ impl OldLines {
     pub(crate) fn find(&mut self, line: &[u8]) -> Option<(u64, u64)> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(line);
-        let hash = finish(&mut hasher);
+        self.find_hashed(&mut hasher, line.len() as u64)
+    }
+
+    /// Where a line of that length stood whose bytes the hasher has seen.
+    pub(crate) fn find_hashed(
+        &mut self,
+        hasher: &mut blake3::Hasher,
+        line: u64,
+    ) -> Option<(u64, u64)> {
+        let hash = finish(hasher);
         let index = match self.lines.get(self.next) {
             // Runs of lines that stay in order become one span.
             Some((_, _, next)) if *next == hash => self.next,
             _ => *self.by_hash.get(&hash)?,
         };
         let (start, length, _) = self.lines.get(index)?;
-        if *length != line.len() as u64 {
+        if *length != line {
             return None;
         }
         self.next = index + 1;

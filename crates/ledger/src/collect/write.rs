@@ -248,8 +248,9 @@ impl<'a> Writer<'a> {
         Ok(true)
     }
 
-    /// Opens the generation that a piece belongs to, and stores the records that are not in the
-    /// batch's run: the end of the generation before, the end of a very long line.
+    /// Opens the generation that a piece belongs to, and stores what is not in the batch's run of
+    /// records: the end of the generation before, the end of a very long line, the tail. Returns
+    /// where the piece's own records go, with the tail that is left in the end.
     fn prepare(&mut self, tx: &Transaction<'_>, piece: &mut Piece) -> Result<Position> {
         let format = format_of(self.roots, self.job(piece.job)?);
         let origin = self
@@ -293,13 +294,23 @@ impl<'a> Writer<'a> {
             let length = position.tail_length + long.rest.len() as u64;
             self.long_record(tx, format, &origin, &mut position, length, &long.rest, long.draft)?;
         }
-        // Later pieces of the same file in this batch go on from here.
+        // The tail too: a later piece of this batch may close it.
         let mut after = position;
         if piece.takes_tail {
+            drop_tail(tx, position.generation)?;
             after.tail_length = 0;
         }
         after.cursor += piece.spans.iter().map(SpanPlan::length).sum::<u64>();
-        after.tail_length += piece.tail.len() as u64;
+        if !piece.tail.is_empty() {
+            tx.prepare_cached("INSERT INTO tails (generation, start, bytes) VALUES (?1, ?2, ?3)")?
+                .execute((
+                    after.generation,
+                    (after.cursor + after.tail_length) as i64,
+                    &piece.tail,
+                ))?;
+            after.tail_length += piece.tail.len() as u64;
+        }
+        position.tail_length = after.tail_length;
         if let Some(progress) = self.progress.get_mut(piece.job) {
             *progress = Progress::At(after);
         }
@@ -455,10 +466,6 @@ impl<'a> Writer<'a> {
         drafts: &mut std::vec::IntoIter<Draft>,
     ) -> Result<()> {
         let format = format_of(self.roots, self.job(piece.job)?);
-        if piece.takes_tail {
-            drop_tail(tx, position.generation)?;
-            position.tail_length = 0;
-        }
         let mut added = 0;
         let mut folds = Vec::new();
         for span in &piece.spans {
@@ -502,15 +509,6 @@ impl<'a> Writer<'a> {
                     added += records;
                 }
             }
-        }
-        if !piece.tail.is_empty() {
-            tx.prepare_cached("INSERT INTO tails (generation, start, bytes) VALUES (?1, ?2, ?3)")?
-                .execute((
-                    position.generation,
-                    (position.cursor + position.tail_length) as i64,
-                    &piece.tail,
-                ))?;
-            position.tail_length += piece.tail.len() as u64;
         }
         let Stat { device, inode, size, mtime_ns, ctime_ns } = piece.stat;
         let had_tail: bool = piece.takes_tail || !piece.tail.is_empty() || position.tail_length > 0;

@@ -60,31 +60,24 @@ pub(crate) enum DraftParent {
 pub(crate) enum Detail {
     None,
     Header,
-    Compaction {
-        summary: String,
-        first_kept: Option<PackedId>,
-        compacted_count: Option<u64>,
-        tokens_before: Option<u64>,
-        tokens_after: Option<u64>,
-        trigger: Option<String>,
-        read_files: Vec<String>,
-        modified_files: Vec<String>,
-    },
-    Custom {
-        custom_type: String,
-        data: Option<String>,
-    },
-    Label {
-        target: PackedId,
-        label: Option<String>,
-    },
-    Leaf {
-        target: Option<PackedId>,
-    },
+    Compaction(DraftCompaction),
+    Custom { custom_type: String, data: Option<String> },
+    Label { target: PackedId, label: Option<String> },
+    Leaf { target: Option<PackedId> },
     Prompt,
-    Document {
-        bytes: u64,
-    },
+    Document { bytes: u64 },
+}
+
+#[derive(Debug)]
+pub(crate) struct DraftCompaction {
+    pub(crate) summary: String,
+    pub(crate) first_kept: Option<PackedId>,
+    pub(crate) compacted_count: Option<u64>,
+    pub(crate) tokens_before: Option<u64>,
+    pub(crate) tokens_after: Option<u64>,
+    pub(crate) cause: Option<String>,
+    pub(crate) read_files: Vec<String>,
+    pub(crate) modified_files: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -122,6 +115,7 @@ pub(crate) enum Fact {
     HeaderVersion(Box<str>),
     SessionId(Box<str>),
     Title(TitleRank, Box<str>),
+    Summary { title: Box<str>, leaf: Option<PackedId> },
     ForkOf(Box<str>),
     ContinuedIn(Box<str>),
     SpawnedByCall(Box<str>),
@@ -249,6 +243,10 @@ impl<'a> Drafter<'a> {
                     Says::SessionId(_) if self.origin.session.is_some() => return None,
                     Says::SessionId(id) => Fact::SessionId(id.as_ref().into()),
                     Says::Title(rank, title) => Fact::Title(*rank, title.as_ref().into()),
+                    Says::Summary { title, leaf } => Fact::Summary {
+                        title: title.as_ref().into(),
+                        leaf: leaf.as_deref().map(PackedId::pack),
+                    },
                     Says::ForkOf(of) => Fact::ForkOf(of.as_ref().into()),
                     Says::ContinuedIn(id) => Fact::ContinuedIn(id.as_ref().into()),
                     Says::SpawnedByCall(call) => Fact::SpawnedByCall(call.as_ref().into()),
@@ -271,16 +269,16 @@ fn detail(entry: &Entry<'_>, text: &mut SearchText, bytes: u64) -> Detail {
         Kind::Header => Detail::Header,
         Kind::Compaction(compaction) => {
             text.prose.push(&compaction.summary);
-            Detail::Compaction {
+            Detail::Compaction(DraftCompaction {
                 summary: compaction.summary.as_ref().to_owned(),
                 first_kept: compaction.first_kept.as_deref().map(PackedId::pack),
                 compacted_count: compaction.compacted_count,
                 tokens_before: compaction.tokens_before,
                 tokens_after: compaction.tokens_after,
-                trigger: owned(&compaction.trigger),
+                cause: owned(&compaction.trigger),
                 read_files: compaction.read_files.clone(),
                 modified_files: compaction.modified_files.clone(),
-            }
+            })
         }
         Kind::BranchSummary { summary, .. } => {
             text.prose.push(summary);

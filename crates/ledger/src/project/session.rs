@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use quipu_transcript::entry::TitleRank;
-use quipu_transcript::format::{self, Archive, Origin, Part};
+use quipu_transcript::format::{self, Archive, Format, Origin, Part};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::draft::Fact;
+use super::tree::Known;
 use crate::Result;
 use crate::ids::{EntryId, PackedId, SessionRow, SourceId};
 
@@ -63,6 +64,17 @@ pub(crate) struct Name {
     pub(crate) id: String,
 }
 
+impl Name {
+    /// The name of the session that a file belongs to, if its path tells.
+    pub(crate) fn of(format: &dyn Format, origin: &Origin) -> Option<Name> {
+        Some(Name {
+            format: format.name(),
+            agent: origin.agent.clone().unwrap_or_default(),
+            id: origin.session.clone()?,
+        })
+    }
+}
+
 /// How much a part says about what the session is; the most telling one names it.
 fn weight(part: &str) -> u8 {
     match part {
@@ -97,7 +109,7 @@ impl Session {
     }
 
     /// Finds the session of that name.
-    pub(crate) fn find(conn: &Connection, name: &Name) -> Result<Option<Session>> {
+    pub(crate) fn load(conn: &Connection, name: &Name) -> Result<Option<Session>> {
         let found = conn
             .prepare_cached(
                 "SELECT id, part, parent_id, parent_call, agent_type, fork_of, continued_in,
@@ -112,30 +124,57 @@ impl Session {
             .optional()?;
         Ok(found.map(|(row, columns)| Session {
             row,
+            // Known from a prompt list only: none of its entries can be in the ledger.
+            is_complete: columns.entries == 0,
             columns,
             is_dirty: false,
-            is_complete: false,
             tree: Default::default(),
             calls: Default::default(),
         }))
     }
 
-    /// What the path of a record says.
-    pub(crate) fn place(&mut self, origin: &Origin) {
+    /// One more source of the session, and what its path says.
+    pub(crate) fn place(
+        &mut self,
+        conn: &Connection,
+        source: SourceId,
+        origin: &Origin,
+    ) -> Result<()> {
+        conn.prepare_cached(
+            "INSERT OR IGNORE INTO session_sources (session, source, part) VALUES (?1, ?2, ?3)",
+        )?
+        .execute((self.row, source, origin.part.as_str()))?;
+        self.is_dirty = true;
         let part = session_part(origin.part);
         if weight(part) > weight(&self.columns.part) || self.columns.part.is_empty() {
             self.columns.part = part.to_owned();
-            self.is_dirty = true;
         }
         for (column, said) in [
             (&mut self.columns.parent_id, &origin.parent),
             (&mut self.columns.project, &origin.project),
         ] {
-            if column.is_none() && said.is_some() {
+            if column.is_none() {
                 column.clone_from(said);
-                self.is_dirty = true;
             }
         }
+        Ok(())
+    }
+
+    /// The newest entry of that id.
+    pub(crate) fn find(&mut self, conn: &Connection, uuid: &PackedId) -> Result<Option<Known>> {
+        self.tree.find(conn, self.row, self.is_complete, uuid)
+    }
+
+    /// Makes a new entry known and hangs the children that waited for it off it. Returns those
+    /// that would have closed a cycle.
+    pub(crate) fn join(
+        &mut self,
+        conn: &Connection,
+        uuid: &PackedId,
+        known: Known,
+    ) -> Result<Vec<EntryId>> {
+        self.tree.insert(uuid, known);
+        self.tree.adopt(conn, self.row, self.is_complete, uuid, known.id)
     }
 
     /// What a record says about the session.
@@ -169,6 +208,7 @@ impl Session {
             Fact::AgentType(kind) => last(&mut columns.agent_type, kind),
             Fact::PullRequest(url) => last(&mut columns.pull_request, url),
             Fact::Title(rank, title) => columns.set_title(*rank, title),
+            Fact::Summary { title, .. } => columns.set_title(TitleRank::Summary, title),
             Fact::SessionId(_) | Fact::Spawned { .. } => false,
         };
     }
@@ -369,7 +409,7 @@ impl Sessions {
                 if self.open.len() >= MOST_OPEN {
                     self.close(conn)?;
                 }
-                let session = match Session::find(conn, name)? {
+                let session = match Session::load(conn, name)? {
                     Some(session) => session,
                     None => Session::new(seq),
                 };

@@ -5,7 +5,7 @@ use quipu_transcript::format;
 use rusqlite::{OptionalExtension, Transaction};
 
 use super::draft::Drafter;
-use super::{index, insert_row};
+use super::rows::{self, Standing};
 use crate::ids::{EntryId, GenerationId, SessionRow, SourceId};
 use crate::{Result, spans};
 
@@ -55,14 +55,10 @@ pub(crate) fn project(tx: &Transaction<'_>, generation: GenerationId) -> Result<
         .query_row([source], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
     let Some((session, parent, turn)) = tip else { return Ok(true) };
-    insert_row(tx, id, session, &entry, parent, None, turn)?;
-    if let (true, Some(session), Some(role)) = (entry.is_message, session, entry.role) {
-        tx.prepare_cached(
-            "INSERT INTO messages (id, session, turn, role, time, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )?
-        .execute((id, session, turn, role.as_str(), entry.time, entry.text.prose.as_str()))?;
-    }
-    index(tx, id, &entry)?;
+    let standing = Standing { session, parent, missing: None, turn };
+    rows::insert_entry(tx, id, &standing, &entry)?;
+    rows::insert_message(tx, id, &standing, &entry)?;
+    rows::index(tx, id, &entry)?;
     Ok(true)
 }
 

@@ -6,6 +6,7 @@ use quipu_transcript::problem::ProblemKind;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::draft::{DraftCall, DraftResult};
+use super::rows;
 use crate::Result;
 use crate::ids::{EntryId, SessionRow};
 
@@ -67,10 +68,10 @@ impl Calls {
             if let Some(id) = &call.id {
                 if self.find(at, id)?.is_some() {
                     problems.push(ProblemKind::CallIdReused);
-                    continue;
+                } else {
+                    is_answered = self.claim_orphan(at, id, ordinal)?;
+                    self.by_id.insert(id.clone(), Call { entry: at.entry, ordinal, is_answered });
                 }
-                is_answered = self.claim_orphan(at, id, ordinal)?;
-                self.by_id.insert(id.clone(), Call { entry: at.entry, ordinal, is_answered });
             }
             if !is_answered {
                 open.push_back((at.entry, ordinal));
@@ -241,9 +242,7 @@ impl Calls {
                 "DELETE FROM orphan_results WHERE session = ?1 AND call_id = ?2 AND entry = ?3",
             )?
             .execute((at.session, id, entry))?;
-        at.conn
-            .prepare_cached("DELETE FROM problems WHERE entry = ?1 AND kind = ?2")?
-            .execute((entry, ProblemKind::OrphanResult.as_str()))?;
+        rows::forget_problem(at.conn, entry, ProblemKind::OrphanResult)?;
         Ok(true)
     }
 

@@ -3,8 +3,10 @@
 
 use std::collections::HashMap;
 
+use quipu_transcript::problem::ProblemKind;
 use rusqlite::{Connection, OptionalExtension};
 
+use super::rows;
 use crate::Result;
 use crate::ids::{EntryId, PackedId, SessionRow};
 
@@ -85,7 +87,8 @@ impl Tree {
         self.waiting.entry(uuid.clone()).or_default().push(child);
     }
 
-    /// Hangs the children that waited for `parent` off it. Returns those that would close a cycle.
+    /// Hangs the children that waited for `parent` off it. Returns those that would have closed a
+    /// cycle; they stay roots.
     pub(crate) fn adopt(
         &mut self,
         conn: &Connection,
@@ -93,36 +96,34 @@ impl Tree {
         is_complete: bool,
         uuid: &PackedId,
         parent: EntryId,
-    ) -> Result<(Vec<EntryId>, Vec<EntryId>)> {
-        let children = if is_complete {
-            match self.waiting.remove(uuid) {
-                Some(children) => children,
-                None => return Ok((Vec::new(), Vec::new())),
-            }
-        } else {
-            self.waiting.remove(uuid);
-            conn.prepare_cached(
-                "SELECT id FROM entries WHERE session = ?1 AND parent_uuid = ?2 ORDER BY id",
-            )?
-            .query_map((session, uuid), |row| row.get(0))?
-            .collect::<Result<_, _>>()?
+    ) -> Result<Vec<EntryId>> {
+        let in_memory = self.waiting.remove(uuid);
+        let children: Vec<EntryId> = match (is_complete, in_memory) {
+            (true, None) => return Ok(Vec::new()),
+            (true, Some(children)) => children,
+            (false, _) => conn
+                .prepare_cached(
+                    "SELECT id FROM entries WHERE session = ?1 AND parent_uuid = ?2 ORDER BY id",
+                )?
+                .query_map((session, uuid), |row| row.get(0))?
+                .collect::<Result<_, _>>()?,
         };
-        let (mut adopted, mut cut) = (Vec::new(), Vec::new());
+        let mut cut = Vec::new();
         for child in children {
-            if child == parent || self.root_of(conn, parent)? == child {
-                conn.prepare_cached("UPDATE entries SET parent_uuid = NULL WHERE id = ?1")?
-                    .execute([child])?;
-                cut.push(child);
-                continue;
-            }
+            let is_cycle = child == parent || self.root_of(conn, parent)? == child;
+            let new_parent = (!is_cycle).then_some(parent);
             conn.prepare_cached(
                 "UPDATE entries SET parent = ?2, parent_uuid = NULL WHERE id = ?1",
             )?
-            .execute((child, parent))?;
-            self.towards_root.insert(child, parent);
-            adopted.push(child);
+            .execute((child, new_parent))?;
+            rows::forget_problem(conn, child, ProblemKind::MissingParent)?;
+            if is_cycle {
+                cut.push(child);
+            } else {
+                self.towards_root.insert(child, parent);
+            }
         }
-        Ok((adopted, cut))
+        Ok(cut)
     }
 
     /// The root above an entry. Shortcuts what it walks, so that all walks together stay linear.

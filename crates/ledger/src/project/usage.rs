@@ -3,6 +3,7 @@
 //! The rules are free of order (largest, smallest), so it does not matter which copy of a resumed
 //! session was collected first.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
 use quipu_transcript::entry::Usage;
@@ -99,7 +100,7 @@ impl Bills {
                     (session, message, request, entry, turn, time, model, provider, input, output,
                      cache_read, cache_write, cache_write_1h, cost_usd, is_fast, is_sidechain, is_counted)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, 1)
-                 ON CONFLICT (message, request, session) DO UPDATE SET
+                 ON CONFLICT (entry) DO UPDATE SET
                     input = ?9, output = ?10, cache_read = ?11, cache_write = ?12,
                     cache_write_1h = ?13, cost_usd = ?14, is_fast = ?15, is_sidechain = ?16",
             )?
@@ -171,51 +172,63 @@ fn load(conn: &Connection, (message, request, session): Key) -> Result<Option<Bi
 }
 
 /// One copy of a response.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Copy {
     request: i64,
-    session: i64,
-    entry: i64,
-    total: i64,
-    is_sidechain: bool,
+    entry: EntryId,
     is_counted: bool,
+    is_sidechain: bool,
+    /// All tokens, then by kind.
+    tokens: [i64; 5],
+    time: Option<i64>,
+    session_id: String,
 }
 
-/// Decides which copies of a response count: for each request one, the main conversation's before a
-/// side chain's, then the largest, then the earliest. A copy without a request id, or in a side
-/// chain, is the same response as any other copy of that id.
+impl Copy {
+    /// The copy of the highest rank counts: the main conversation's before a side chain's, then
+    /// the largest, then the earliest. Names decide the rest, never the order of collecting.
+    fn rank(&self) -> impl Ord {
+        (!self.is_sidechain, self.tokens, Reverse((self.time, &self.session_id, self.entry)))
+    }
+
+    /// A copy without a request id, or in a side chain, is the same response as any other copy of
+    /// that id.
+    fn yields_to(&self, other: &Copy) -> bool {
+        let is_same = self.request == other.request
+            || self.request == 0
+            || other.request == 0
+            || (self.is_sidechain && !other.is_sidechain);
+        is_same && other.rank() > self.rank()
+    }
+}
+
+/// Decides which copies of a response count: one for each request.
 fn recount(conn: &Connection, message: i64) -> Result<()> {
-    let copies: Vec<Copy> = conn
-        .prepare_cached(
-            "SELECT request, session, entry, input + output + cache_read + cache_write,
-                    is_sidechain, is_counted
-               FROM usage WHERE message = ?1",
-        )?
+    let mut statement = conn.prepare_cached(
+        "SELECT u.request, u.entry, u.is_counted, u.is_sidechain,
+                u.input + u.output + u.cache_read + u.cache_write,
+                u.output, u.input, u.cache_write, u.cache_read, u.time, s.session_id
+           FROM usage u LEFT JOIN sessions s ON s.id = u.session
+          WHERE u.message = ?1",
+    )?;
+    let copies: Vec<Copy> = statement
         .query_map([message], |row| {
             Ok(Copy {
                 request: row.get(0)?,
-                session: row.get(1)?,
-                entry: row.get(2)?,
-                total: row.get(3)?,
-                is_sidechain: row.get(4)?,
-                is_counted: row.get(5)?,
+                entry: row.get(1)?,
+                is_counted: row.get(2)?,
+                is_sidechain: row.get(3)?,
+                tokens: [row.get(4)?, row.get(5)?, row.get(6)?, row.get(7)?, row.get(8)?],
+                time: row.get(9)?,
+                session_id: row.get::<_, Option<String>>(10)?.unwrap_or_default(),
             })
         })?
         .collect::<Result<_, _>>()?;
     for copy in &copies {
-        let rank = |copy: &Copy| (!copy.is_sidechain, copy.total, std::cmp::Reverse(copy.entry));
-        let is_counted = !copies.iter().any(|other| {
-            let is_same = other.request == copy.request
-                || other.request == 0
-                || copy.request == 0
-                || (copy.is_sidechain && !other.is_sidechain);
-            is_same && rank(other) > rank(copy)
-        });
+        let is_counted = !copies.iter().any(|other| copy.yields_to(other));
         if is_counted != copy.is_counted {
-            conn.prepare_cached(
-                "UPDATE usage SET is_counted = ?4 WHERE message = ?1 AND request = ?2 AND session = ?3",
-            )?
-            .execute((message, copy.request, copy.session, is_counted))?;
+            conn.prepare_cached("UPDATE usage SET is_counted = ?2 WHERE entry = ?1")?
+                .execute((copy.entry, is_counted))?;
         }
     }
     Ok(())

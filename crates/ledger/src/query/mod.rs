@@ -8,7 +8,7 @@ use crate::Result;
 use crate::ledger::Ledger;
 use crate::wire::Cursor;
 
-pub use status::status;
+pub use status::{status, status_without_ledger};
 
 /// How far each followed file was read, by format and path.
 pub fn cursors(ledger: &Ledger) -> Result<Vec<Cursor>> {

@@ -1,6 +1,7 @@
 //! What the ledger holds, what it left out and what is at risk. Looks at the disk, opens no source.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use quipu_transcript::format::{FORMATS, Format};
 use rusqlite::Connection;
@@ -8,13 +9,34 @@ use rusqlite::Connection;
 use crate::collect::{Discovery, RootPath, RootState, absolute, discover, resolve, summarise};
 use crate::ledger::Ledger;
 use crate::wire::{FormatStatus, LedgerStatus, OldestTranscript, RootStatus, SkippedFiles, Status};
-use crate::{Result, clock};
+use crate::{Result, clock, schema};
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// Says what the ledger holds, and what is under `roots` that it does not.
 pub fn status(ledger: &Ledger, roots: &[RootPath]) -> Result<Status> {
-    let conn = ledger.conn();
+    describe(ledger.conn(), ledger_status(ledger)?, roots)
+}
+
+/// Says what is under `roots`, as for an empty ledger at `path`. Creates nothing on disk.
+pub fn status_without_ledger(path: &Path, roots: &[RootPath]) -> Result<Status> {
+    let mut conn = Connection::open_in_memory()?;
+    let tx = conn.transaction()?;
+    schema::migrate_truth(&tx, 0)?;
+    schema::create_projection(&tx)?;
+    tx.commit()?;
+    let ledger = LedgerStatus {
+        path: path.display().to_string(),
+        exists: false,
+        id: String::new(),
+        bytes: 0,
+        records: 0,
+        schema: 0,
+    };
+    describe(&conn, ledger, roots)
+}
+
+fn describe(conn: &Connection, ledger: LedgerStatus, roots: &[RootPath]) -> Result<Status> {
     let resolved = resolve(roots);
     let discovery = discover(&resolved);
     let mut formats = Vec::new();
@@ -22,7 +44,7 @@ pub fn status(ledger: &Ledger, roots: &[RootPath]) -> Result<Status> {
         formats.push(format_status(conn, *format, roots, &resolved, &discovery)?);
     }
     Ok(Status {
-        ledger: ledger_status(ledger)?,
+        ledger,
         formats,
         problems: counts(conn, "SELECT kind, count(*) FROM problems GROUP BY kind", [])?,
         partly_indexed: count(conn, "SELECT count(*) FROM partly_indexed")?,
@@ -40,6 +62,7 @@ fn ledger_status(ledger: &Ledger) -> Result<LedgerStatus> {
     };
     Ok(LedgerStatus {
         path: ledger.path().display().to_string(),
+        exists: true,
         id: conn.query_row("SELECT ledger_id FROM ledger", [], |row| row.get(0))?,
         bytes: size("") + size("-wal"),
         records: count(conn, "SELECT coalesce(sum(records), 0) FROM generations")?,

@@ -3,7 +3,7 @@
 
 -- One conversation.
 CREATE TABLE sessions (
-    id             INTEGER PRIMARY KEY,   -- seq of the first record that spoke of it
+    id             INTEGER PRIMARY KEY,   -- the first entry that spoke of it
     format         TEXT    NOT NULL,
     agent          TEXT    NOT NULL,      -- '' where the format has no agents
     session_id     TEXT    NOT NULL,      -- the agent's id; sub-agents: <parent>/<agent file>
@@ -155,11 +155,11 @@ CREATE TABLE orphan_results (
 
 -- One API response per session. Rows with is_counted = 1 add up to the bill, over all sessions.
 CREATE TABLE usage (
+    entry          INTEGER PRIMARY KEY,   -- first line of the response
     session        INTEGER NOT NULL,
+    turn           INTEGER,
     message        INTEGER NOT NULL,      -- hash of the response's id
     request        INTEGER NOT NULL,      -- hash of the request's id; 0 when unknown
-    entry          INTEGER NOT NULL,      -- first line of the response
-    turn           INTEGER,
     time           INTEGER,
     model          TEXT,
     provider       TEXT,
@@ -171,11 +171,11 @@ CREATE TABLE usage (
     cost_usd       REAL,                  -- as recorded by the agent
     is_fast        INTEGER NOT NULL,
     is_sidechain   INTEGER NOT NULL,
-    is_counted     INTEGER NOT NULL,
-    PRIMARY KEY (message, request, session)
-) STRICT, WITHOUT ROWID;
+    is_counted     INTEGER NOT NULL
+) STRICT;
 
-CREATE INDEX usage_by_session ON usage (session);
+-- All copies of a response. Not indexed by session: a session's entries lead there.
+CREATE INDEX usage_by_message ON usage (message);
 
 CREATE TABLE compactions (
     id              INTEGER PRIMARY KEY,  -- entry
@@ -258,12 +258,13 @@ CREATE TABLE spawned_agents (
     PRIMARY KEY (session, agent_id)
 ) STRICT, WITHOUT ROWID;
 
--- Search. rowid = entry. Base64 is left out; at most 1 MiB of text per entry.
+-- Search. rowid = entry. Base64 is left out; at most 1 MiB of text per entry. The first column is
+-- the one with the most words: only there FTS5 needs no column mark, which saves a tenth.
 CREATE VIRTUAL TABLE search USING fts5 (
+    tool_result,
+    tool_input,
     prose,
     thinking,
-    tool_input,
-    tool_result,
     content = '',
     contentless_delete = 1,
     tokenize = 'unicode61'

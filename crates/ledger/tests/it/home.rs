@@ -13,24 +13,48 @@ use rusqlite::Connection;
 
 /// A temporary home.
 pub(crate) struct Home {
-    folder: tempfile::TempDir,
+    folder: PathBuf,
+    /// Removes the folder at the end.
+    _temporary: Option<tempfile::TempDir>,
 }
 
 impl Home {
     pub(crate) fn new() -> Home {
-        Home { folder: tempfile::tempdir().unwrap() }
+        Home::within(tempfile::tempdir().unwrap())
+    }
+
+    /// A home in memory where the system has such a place, for tests that sync thousands of times.
+    pub(crate) fn quick() -> Home {
+        match tempfile::tempdir_in("/dev/shm") {
+            Ok(folder) => Home::within(folder),
+            Err(_) => Home::new(),
+        }
+    }
+
+    fn within(folder: tempfile::TempDir) -> Home {
+        Home { folder: folder.path().to_owned(), _temporary: Some(folder) }
+    }
+
+    /// The home of another process.
+    pub(crate) fn of(folder: impl Into<PathBuf>) -> Home {
+        Home { folder: folder.into(), _temporary: None }
+    }
+
+    /// The folder that holds the home and its ledger.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     pub(crate) fn path(&self, relative: &str) -> PathBuf {
-        self.folder.path().join("home").join(relative)
+        self.folder.join("home").join(relative)
     }
 
     pub(crate) fn ledger_path(&self) -> PathBuf {
-        self.folder.path().join("data/ledger.db")
+        self.folder.join("data/ledger.db")
     }
 
     pub(crate) fn scratch(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.folder.join(name)
     }
 
     pub(crate) fn roots(&self) -> Vec<RootPath> {
@@ -47,6 +71,11 @@ impl Home {
         let path = self.path(relative);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, bytes).unwrap();
+    }
+
+    /// Creates the folder that a path lies in.
+    pub(crate) fn folder_for(&self, relative: &str) {
+        fs::create_dir_all(self.path(relative).parent().unwrap()).unwrap();
     }
 
     pub(crate) fn append(&self, relative: &str, bytes: impl AsRef<[u8]>) {
@@ -120,7 +149,7 @@ impl Home {
     /// Gives everything back and returns it by path.
     #[track_caller]
     pub(crate) fn restored(&self, generations: Generations) -> BTreeMap<String, Vec<u8>> {
-        let to = tempfile::tempdir_in(self.folder.path()).unwrap();
+        let to = tempfile::tempdir_in(&self.folder).unwrap();
         quipu_ledger::restore(&self.open(), What::All, to.path(), generations).unwrap();
         files(to.path())
     }
@@ -171,6 +200,113 @@ impl Home {
         }
     }
 
+    /// Checks what must hold of every ledger at every moment: SQLite and the search index are
+    /// whole, and the records of each generation fill its spans without a gap or an overlap.
+    #[track_caller]
+    pub(crate) fn assert_sound(&self) {
+        let conn = self.sql();
+        assert_eq!(rows(&conn, "PRAGMA integrity_check"), ["'ok'"]);
+        assert!(rows(&conn, "PRAGMA foreign_key_check").is_empty());
+        conn.execute("INSERT INTO search (search) VALUES ('integrity-check')", []).unwrap();
+        for life in self.lives_without_bytes(&conn) {
+            let mut end = 0;
+            for (start, length) in &life.spans {
+                assert_eq!(*start, end, "a gap in {} generation {}", life.path, life.number);
+                end += length;
+            }
+            assert_eq!(end, life.cursor, "spans of {} generation {}", life.path, life.number);
+            let own: u64 = life.records.iter().map(|(_, length)| length).sum();
+            assert_eq!(own, life.own, "records of {} generation {}", life.path, life.number);
+            for pair in life.records.windows(2) {
+                assert!(pair[0].0 + pair[0].1 <= pair[1].0, "records of {} overlap", life.path);
+            }
+        }
+        let double: i64 = conn
+            .query_row(
+                "SELECT count(*) FROM (SELECT 1 FROM records GROUP BY generation, start HAVING count(*) > 1)",
+                [],
+                |row| row.get(0),
+            )
+            .unwrap();
+        assert_eq!(double, 0, "a record is stored twice");
+    }
+
+    /// Every life of every followed file, with its bytes.
+    #[track_caller]
+    pub(crate) fn lives(&self) -> Vec<Life> {
+        let mut restored = self.restored(Generations::All);
+        let mut lives = self.lives_without_bytes(&self.sql());
+        for life in &mut lives {
+            let newest = format!("{}/{}", life.format, life.path);
+            let name = match life.is_newest {
+                true => newest,
+                false => format!("{newest}.generation-{}", life.number),
+            };
+            life.bytes = restored.remove(&name).unwrap_or_else(|| panic!("{name} is not restored"));
+        }
+        lives
+    }
+
+    fn lives_without_bytes(&self, conn: &Connection) -> Vec<Life> {
+        let pairs = |query: &str, generation: i64| -> Vec<(u64, u64)> {
+            conn.prepare_cached(query)
+                .unwrap()
+                .query_map([generation], |row| {
+                    Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64))
+                })
+                .unwrap()
+                .collect::<Result<_, _>>()
+                .unwrap()
+        };
+        let mut statement = conn
+            .prepare(
+                "SELECT g.id, s.id, g.number, g.began, s.format, s.path, g.id = s.generation, g.cursor
+                   FROM sources s JOIN generations g ON g.source = s.id
+                  WHERE s.kind = 'file' AND s.refused IS NULL ORDER BY s.id, g.number",
+            )
+            .unwrap();
+        statement
+            .query_map([], |row| {
+                let generation: i64 = row.get(0)?;
+                let all = "SELECT start, length FROM spans WHERE generation = ?1 ORDER BY start";
+                let own = "SELECT start, length FROM spans
+                            WHERE generation = ?1 AND first_seq IS NOT NULL ORDER BY start";
+                let records =
+                    "SELECT start, length FROM records WHERE generation = ?1 ORDER BY start";
+                Ok(Life {
+                    source: row.get(1)?,
+                    number: row.get(2)?,
+                    began: row.get(3)?,
+                    format: row.get(4)?,
+                    path: String::from_utf8_lossy(&row.get::<_, Vec<u8>>(5)?).into_owned(),
+                    is_newest: row.get(6)?,
+                    cursor: row.get::<_, i64>(7)? as u64,
+                    spans: pairs(all, generation),
+                    own: pairs(own, generation).iter().map(|(_, length)| length).sum(),
+                    records: pairs(records, generation),
+                    bytes: Vec::new(),
+                })
+            })
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap()
+    }
+
+    /// Syncs, and checks everything that can be checked of any home.
+    #[track_caller]
+    pub(crate) fn sync_and_check(&self) -> SyncReport {
+        let report = self.sync();
+        self.assert_sound();
+        self.assert_restores();
+        self.assert_rebuilds();
+        report
+    }
+
+    /// The bytes of the ledger and of everything that lies beside it.
+    pub(crate) fn ledger_bytes(&self) -> BTreeMap<String, Vec<u8>> {
+        files(self.ledger_path().parent().unwrap())
+    }
+
     /// Every row of every projection table, and every word of the search index.
     pub(crate) fn projection(&self) -> BTreeMap<String, Vec<String>> {
         let conn = self.sql();
@@ -205,6 +341,40 @@ impl Home {
         tables.insert("search words".to_owned(), rows(&conn, "SELECT * FROM temp.words"));
         tables
     }
+}
+
+/// One life of a followed file.
+#[derive(Debug)]
+pub(crate) struct Life {
+    pub(crate) source: i64,
+    pub(crate) number: i64,
+    pub(crate) began: String,
+    pub(crate) format: String,
+    /// Relative to its root.
+    pub(crate) path: String,
+    pub(crate) is_newest: bool,
+    pub(crate) cursor: u64,
+    /// Start and length.
+    spans: Vec<(u64, u64)>,
+    /// Bytes in spans of own records.
+    own: u64,
+    /// Start and length of its own records.
+    pub(crate) records: Vec<(u64, u64)>,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Life {
+    /// The bytes of its own records.
+    pub(crate) fn own_records(&self) -> impl Iterator<Item = &[u8]> {
+        self.records
+            .iter()
+            .map(|(start, length)| &self.bytes[*start as usize..][..*length as usize])
+    }
+}
+
+/// The complete lines of a file.
+pub(crate) fn complete_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"))
 }
 
 /// The rows of a query, sorted, each as text.

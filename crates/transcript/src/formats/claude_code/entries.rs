@@ -85,9 +85,12 @@ pub(super) fn decode<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<
         name if NOTES.binary_search(&name).is_ok() => note(&mut entry, origin, line),
         _ => {}
     }
-    entry.marks.is_side = entry.id.is_none()
-        && !(matches!(entry.kind, Kind::Message)
-            && matches!(&*entry.type_name, "user" | "assistant"));
+    // Progress, hooks and bookkeeping hang off the conversation; it never goes on from them.
+    entry.marks.is_side = match entry.kind {
+        Kind::Message => entry.id.is_none() && !matches!(&*entry.type_name, "user" | "assistant"),
+        Kind::Compaction(_) => false,
+        _ => true,
+    };
     entry.problems = odd.into_problems();
     Ok(entry)
 }
@@ -302,7 +305,8 @@ fn note<'a>(entry: &mut Entry<'a>, origin: &Origin, line: Line<'a>) {
     entry.kind = Kind::Note;
     let title = |rank, text: Option<Cow<'a, str>>| text.map(|text| Says::Title(rank, text));
     let said = match &*entry.type_name {
-        "summary" => title(TitleRank::Summary, non_empty(line.summary)),
+        "summary" => non_empty(line.summary)
+            .map(|title| Says::Summary { title, leaf: non_empty(line.leaf_uuid) }),
         "last-prompt" => title(TitleRank::LastPrompt, non_empty(line.last_prompt)),
         "ai-title" => title(TitleRank::Ai, line.ai_title),
         // An empty one takes the title away.

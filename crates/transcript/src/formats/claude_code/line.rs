@@ -50,6 +50,7 @@ fields! {
         "operation" => operation: Cow<'a, str>,
         // what is said about the session
         "summary" => summary: Cow<'a, str>,
+        "leafUuid" => leaf_uuid: Cow<'a, str>,
         "lastPrompt" => last_prompt: Cow<'a, str>,
         "aiTitle" => ai_title: Cow<'a, str>,
         "customTitle" => custom_title: Cow<'a, str>,

@@ -27,6 +27,10 @@ impl Format for OpenClaw {
         1
     }
 
+    fn has_headers(&self) -> bool {
+        true
+    }
+
     fn roots(&self) -> &'static [Root] {
         // The names that the project had before it settled on its own.
         &[Root {

@@ -1,0 +1,117 @@
+//! `quipu config`: every effective setting and where it came from.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::Context;
+use crate::error::Result;
+use crate::output::{Column, Look, Text};
+use crate::settings::Origin;
+
+/// Show the configuration
+///
+/// Settings come from flags, then the environment, then the configuration
+/// file, then defaults. The file is TOML:
+///
+///   ledger = "~/quipu/ledger.db"
+///   color = "auto"
+///
+///   [roots]
+///   claude-code = ["~/.claude", "/backup/claude"]
+///   openclaw = ["~/.openclaw"]
+///
+/// Example:
+///   quipu config show
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// What to do with it.
+    #[command(subcommand)]
+    action: Action,
+}
+
+/// What can be done with the configuration.
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Print every effective setting and where it came from
+    ///
+    /// `--json` prints one object per line, with `origin` (flag, environment,
+    /// file or default) and `from` (the name of the flag or variable, or the
+    /// path of the file).
+    ///
+    /// Example:
+    ///   quipu config show --json | jq -r 'select(.key == "ledger") | .value'
+    #[command(verbatim_doc_comment)]
+    Show,
+}
+
+/// What `--json` prints for one setting.
+#[derive(Serialize)]
+struct SettingLine<'a> {
+    key: &'a str,
+    value: Value<'a>,
+    #[serde(flatten)]
+    origin: &'a Origin,
+}
+
+/// A setting's value.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Value<'a> {
+    Word(&'a str),
+    Path(&'a Path),
+    Paths(Vec<&'a Path>),
+}
+
+pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
+    let Action::Show = args.action;
+    let settings = &context.settings;
+    let mut lines = Vec::new();
+    if let Some(config) = &settings.config {
+        let value = Value::Path(&config.value);
+        lines.push(("config".to_owned(), value, &config.origin));
+    }
+    lines.push(("ledger".to_owned(), Value::Path(&settings.ledger.value), &settings.ledger.origin));
+    lines.push((
+        "color".to_owned(),
+        Value::Word(settings.color.value.as_str()),
+        &settings.color.origin,
+    ));
+    for roots in &settings.roots {
+        let paths = roots.paths.iter().map(|path| path.as_path()).collect();
+        lines.push((format!("roots.{}", roots.format.name()), Value::Paths(paths), &roots.origin));
+    }
+    if context.is_json {
+        for (key, value, origin) in lines {
+            context.output.json(&SettingLine { key: &key, value, origin })?;
+        }
+        return Ok(());
+    }
+    let home = settings.home.as_deref();
+    let mut rows = Vec::new();
+    for (key, value, origin) in lines {
+        let mut first = (Text::plain(key), Text::of(Look::Dim, origin.describe(home)));
+        for value in values(context, &value) {
+            let (key, origin) = std::mem::take(&mut first);
+            rows.push(vec![key, value, origin]);
+        }
+    }
+    let columns = [Column::words("setting"), Column::long("value"), Column::words("from")];
+    context.output.table(0, &columns, rows)?;
+    Ok(())
+}
+
+/// A value, one line each.
+fn values(context: &Context, value: &Value<'_>) -> Vec<Text> {
+    match value {
+        Value::Word(word) => vec![Text::plain(word)],
+        Value::Path(path) => {
+            let is_missing = !path.exists();
+            let text = Text::plain(context.show(path));
+            vec![if is_missing { text.with(Look::Dim, " (not there)") } else { text }]
+        }
+        Value::Paths(paths) if paths.is_empty() => vec![Text::of(Look::Dim, "none")],
+        Value::Paths(paths) => paths.iter().map(|path| Text::plain(context.show(path))).collect(),
+    }
+}

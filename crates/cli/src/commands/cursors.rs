@@ -1,0 +1,78 @@
+//! `quipu cursors`: how far each file was read.
+
+use quipu_ledger::wire::Cursor;
+
+use super::Context;
+use crate::error::Result;
+use crate::output::{Column, Look, Text, minute, number};
+
+/// List how far each followed file was read
+///
+/// For each file: the bytes that are records, the size and the time of change
+/// at the last look, the bytes after the last newline that wait for their end,
+/// and how many lives the file has had. `--json` prints one object per line.
+///
+/// Example:
+///   quipu cursors --json | jq -r 'select(.gone) | .path'
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {}
+
+const COLUMNS: [Column; 5] = [
+    Column::long("file"),
+    Column::numbers("read"),
+    Column::numbers("size"),
+    Column::words("changed"),
+    Column::words("note"),
+];
+
+pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
+    let ledger = context.open_read_only()?;
+    let cursors = quipu_ledger::cursors(&ledger)?;
+    if context.is_json {
+        for cursor in &cursors {
+            context.output.json(cursor)?;
+        }
+        return Ok(());
+    }
+    if cursors.is_empty() {
+        context.output.line("no files are followed yet; run `quipu sync`")?;
+    }
+    let roots =
+        cursors.chunk_by(|left, right| (&left.format, &left.root) == (&right.format, &right.root));
+    for (index, files) in roots.enumerate() {
+        if index > 0 {
+            context.output.gap()?;
+        }
+        if let Some(first) = files.first() {
+            let root = context.show(&first.root);
+            let heading = Text::of(Look::Bold, root).with(Look::Dim, format!("  {}", first.format));
+            context.output.line(heading)?;
+        }
+        context.output.table(2, &COLUMNS, files.iter().map(row).collect())?;
+    }
+    Ok(())
+}
+
+fn row(cursor: &Cursor) -> Vec<Text> {
+    let mut notes = Vec::new();
+    if cursor.refused.is_some() {
+        notes.push("left out".to_owned());
+    }
+    if cursor.gone {
+        notes.push("gone".to_owned());
+    }
+    if cursor.tail > 0 {
+        notes.push(format!("+{} waiting", number(cursor.tail)));
+    }
+    if cursor.generation > 1 {
+        notes.push(format!("generation {}", cursor.generation));
+    }
+    vec![
+        Text::plain(&cursor.path),
+        Text::plain(number(cursor.offset)),
+        Text::plain(number(cursor.size)),
+        Text::of(Look::Dim, minute(cursor.mtime)),
+        Text::of(Look::Warning, notes.join(", ")),
+    ]
+}

@@ -1,0 +1,87 @@
+//! `quipu formats`: what can be read, from where.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::Context;
+use crate::error::Result;
+use crate::output::{Column, Look, Text};
+
+/// List what quipu can read, and from where
+///
+/// For each format: the folders under your home where its files are expected,
+/// the variable that names another place, and what is read below. Nothing that
+/// is not listed is ever opened. `--json` prints one object per line.
+///
+/// Example:
+///   quipu formats --json | jq -r .format
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {}
+
+/// What `--json` prints for one format.
+#[derive(Serialize)]
+struct FormatLine<'a> {
+    format: &'a str,
+    title: &'a str,
+    version: u32,
+    variables: Vec<&'a str>,
+    home: Vec<&'a str>,
+    roots: &'a [PathBuf],
+    reads: Vec<Reads<'a>>,
+    cleanup_days: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct Reads<'a> {
+    path: &'a str,
+    meaning: &'a str,
+}
+
+pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
+    let all = context.settings.roots.clone();
+    for (index, roots) in all.iter().enumerate() {
+        let format = roots.format;
+        let variables: Vec<&str> = format.roots().iter().map(|root| root.env).collect();
+        if context.is_json {
+            let reads = format.reads().iter();
+            context.output.json(&FormatLine {
+                format: format.name(),
+                title: format.title(),
+                version: format.version(),
+                variables,
+                home: format.roots().iter().flat_map(|root| root.home).copied().collect(),
+                roots: &roots.paths,
+                reads: reads.map(|(path, meaning)| Reads { path, meaning }).collect(),
+                cleanup_days: format.cleanup_days(),
+            })?;
+            continue;
+        }
+        if index > 0 {
+            context.output.gap()?;
+        }
+        let mut facts = vec![("name", Text::plain(format.name()))];
+        let mut label = "roots";
+        for path in &roots.paths {
+            facts.push((std::mem::take(&mut label), Text::plain(context.show(path))));
+        }
+        if roots.paths.is_empty() {
+            facts.push((label, Text::of(Look::Dim, "none")));
+        }
+        facts.push(("variable", Text::plain(variables.join(", "))));
+        if let Some(days) = format.cleanup_days() {
+            let text = format!("the agent deletes transcripts after {days} days, by default");
+            facts.push(("clean-up", Text::plain(text)));
+        }
+        context.output.line(Text::of(Look::Bold, format.title()))?;
+        context.output.facts(2, &facts)?;
+        context.output.gap()?;
+        let columns = [Column::words("reads"), Column::prose("as")];
+        let rows = format.reads().iter();
+        let rows =
+            rows.map(|(path, meaning)| vec![Text::plain(path), Text::of(Look::Dim, meaning)]);
+        context.output.table(2, &columns, rows.collect())?;
+    }
+    Ok(())
+}

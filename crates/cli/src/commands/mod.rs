@@ -1,0 +1,156 @@
+//! The commands: one file each, and one list of them.
+
+mod config;
+mod cursors;
+mod formats;
+mod overview;
+mod rebuild;
+mod restore;
+mod status;
+mod sync;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use quipu_ledger::{Ledger, RootPath};
+
+use crate::args::{self, ColorWhen, Global};
+use crate::error::{CommandError, Kind, Result};
+use crate::output::{Loudness, Output};
+use crate::settings::{self, Settings};
+use crate::{logging, paths, roots};
+
+/// What quipu can do.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    Sync(sync::Args),
+    Status(status::Args),
+    Restore(restore::Args),
+    Rebuild(rebuild::Args),
+    Cursors(cursors::Args),
+    Formats(formats::Args),
+    Config(config::Args),
+}
+
+impl Command {
+    fn run(&self, context: &mut Context) -> Result<()> {
+        match self {
+            Command::Sync(args) => sync::run(args, context),
+            Command::Status(args) => status::run(args, context),
+            Command::Restore(args) => restore::run(args, context),
+            Command::Rebuild(args) => rebuild::run(args, context),
+            Command::Cursors(args) => cursors::run(args, context),
+            Command::Formats(args) => formats::run(args, context),
+            Command::Config(args) => config::run(args, context),
+        }
+    }
+}
+
+/// What every command works with.
+#[derive(Debug)]
+struct Context {
+    settings: Settings,
+    output: Output,
+    /// Print for machines.
+    is_json: bool,
+}
+
+impl Context {
+    /// Where files are looked for.
+    fn roots(&self) -> Vec<RootPath> {
+        roots::flatten(&self.settings.roots)
+    }
+
+    /// Opens the ledger for writing, creating it if absent.
+    fn open(&self) -> Result<Ledger> {
+        Ok(Ledger::open(&self.settings.ledger.value)?)
+    }
+
+    /// Opens the ledger for reading; it has to be there.
+    fn open_read_only(&self) -> Result<Ledger> {
+        Ok(Ledger::open_read_only(&self.settings.ledger.value)?)
+    }
+
+    /// A path as people like to see it.
+    fn show(&self, path: impl AsRef<Path>) -> String {
+        paths::shorten(path.as_ref(), self.settings.home.as_deref())
+    }
+}
+
+/// Reads the command line, runs the command and says how it ended.
+pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
+    let args = match args::parse(&arguments) {
+        Ok(args) => args,
+        Err(error) => return explain(&arguments, &error),
+    };
+    let global = &args.global;
+    let mut output = Output::new(settings::early_color(global.color), loudness(global));
+    logging::start(global.quiet, global.verbose);
+    let settings = match load(global, &mut output) {
+        Ok(settings) => settings,
+        Err(error) => {
+            output.error(&error);
+            return error.exit_code();
+        }
+    };
+    let mut context = Context { settings, output, is_json: global.json };
+    let ran = match &args.command {
+        Some(command) => command.run(&mut context),
+        None => overview::run(&mut context),
+    };
+    // What was written before a failure is shown before it is explained.
+    let written = context.output.finish().map_err(CommandError::from);
+    match ran.and(written) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            if error.kind != Kind::PipeClosed {
+                context.output.error(&error);
+            }
+            error.exit_code()
+        }
+    }
+}
+
+/// Help, version, or what is wrong with the command line.
+fn explain(arguments: &[OsString], error: &clap::Error) -> ExitCode {
+    let color = settings::early_color(args::color_flag(arguments));
+    let mut output = Output::new(color, Loudness::Ordinary);
+    if error.use_stderr() {
+        output.usage_error(&error.render());
+        return ExitCode::from(2);
+    }
+    match output.help(&error.render()).and_then(|()| output.finish()).map_err(CommandError::from) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            if error.kind != Kind::PipeClosed {
+                output.error(&error);
+            }
+            error.exit_code()
+        }
+    }
+}
+
+fn load(global: &Global, output: &mut Output) -> Result<Settings> {
+    let settings = settings::load(global)?;
+    let color: ColorWhen = settings.color.value;
+    output.set_color(color);
+    let file = settings.config.as_ref().map(|config| config.value.display().to_string());
+    for unknown in &settings.unknown {
+        let hint = match &unknown.nearest {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None => "`quipu config show` lists what can be set".to_owned(),
+        };
+        let file = file.as_deref().unwrap_or_default();
+        output.warn(&format!("unknown key `{}` in {file}", unknown.key), Some(&hint));
+    }
+    Ok(settings)
+}
+
+fn loudness(global: &Global) -> Loudness {
+    match (global.quiet, global.verbose) {
+        (true, _) => Loudness::Quiet,
+        (false, 0) => Loudness::Ordinary,
+        (false, _) => Loudness::Verbose,
+    }
+}

@@ -1,0 +1,118 @@
+//! `quipu` without a command: collect, then a short look at what the ledger holds.
+
+use quipu_ledger::wire::{FormatStatus, Status, SyncReport};
+use serde::Serialize;
+
+use super::{Context, status, sync};
+use crate::error::Result;
+use crate::output::{Column, Look, Text, bytes, count, number, ratio};
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Overview<'a> {
+    sync: &'a SyncReport,
+    status: &'a Status,
+}
+
+pub(super) fn run(context: &mut Context) -> Result<()> {
+    let mut ledger = context.open()?;
+    let report = sync::gather(context, &mut ledger)?;
+    if report.sources_changed > 0 {
+        // What the import left in the write-ahead log would count as the ledger's size.
+        ledger.checkpoint()?;
+    }
+    let status = quipu_ledger::status(&ledger, &context.roots())?;
+    if context.is_json {
+        context.output.json(&Overview { sync: &report, status: &status })?;
+        return Ok(());
+    }
+    let holds_nothing = status.formats.iter().all(|format| format.sources == 0);
+    if report.sources == 0 && holds_nothing {
+        return sync::nothing_found(context);
+    }
+    show(context, &report, &status)
+}
+
+fn show(context: &mut Context, report: &SyncReport, status: &Status) -> Result<()> {
+    let sum = |field: fn(&FormatStatus) -> u64| status.formats.iter().map(field).sum::<u64>();
+    let headline = format!(
+        "{} in {} files, every byte kept",
+        count(sum(|format| format.sessions - format.subagents), "session"),
+        number(sum(|format| format.sources)),
+    );
+    let facts = facts(context, report, status);
+    let out = &mut context.output;
+    out.line(Text::of(Look::Bold, headline))?;
+    out.gap()?;
+    out.table(2, &COLUMNS, status.formats.iter().map(row).collect())?;
+    out.gap()?;
+    out.facts(2, &facts)?;
+    if !out.is_quiet() {
+        out.gap()?;
+        out.facts(
+            2,
+            &[
+                ("quipu status", Text::plain("what was left out and why, and what was odd")),
+                ("quipu restore", Text::plain("give files back, byte for byte")),
+                ("quipu --help", Text::plain("everything else")),
+            ],
+        )?;
+    }
+    Ok(())
+}
+
+const COLUMNS: [Column; 5] = [
+    Column::words(""),
+    Column::numbers("sessions"),
+    Column::numbers("sub-agents"),
+    Column::numbers("records"),
+    Column::numbers("size"),
+];
+
+fn row(format: &FormatStatus) -> Vec<Text> {
+    let look = if format.sources == 0 { Look::Dim } else { Look::Plain };
+    let number = |value| Text::of(look, number(value));
+    vec![
+        Text::of(look, &format.title),
+        number(format.sessions.saturating_sub(format.subagents)),
+        number(format.subagents),
+        number(format.records),
+        Text::of(look, bytes(format.bytes)),
+    ]
+}
+
+fn facts(context: &Context, report: &SyncReport, status: &Status) -> Vec<(&'static str, Text)> {
+    let held = status.formats.iter().map(|format| format.bytes).sum();
+    let mut size = bytes(status.ledger.bytes);
+    if let Some(ratio) = ratio(status.ledger.bytes, held) {
+        size = format!("{size}, {ratio} × what it holds");
+    }
+    let mut facts = vec![
+        ("ledger", Text::plain(context.show(&status.ledger.path))),
+        ("", Text::of(Look::Dim, size)),
+    ];
+    facts.extend(sync::summary(report).into_iter().filter(|(label, _)| *label != "odd"));
+    let sessions = |state: &str| -> u64 {
+        status.formats.iter().filter_map(|format| format.states.get(state)).sum()
+    };
+    if sessions("gone") > 0 {
+        let gone = format!("{} whose files are gone from disk", count(sessions("gone"), "session"));
+        facts.push(("rescued", Text::of(Look::Good, gone)));
+    }
+    if sessions("lost") > 0 {
+        let lost = format!("{} known only from prompt history", count(sessions("lost"), "session"));
+        facts.push(("lost", Text::of(Look::Warning, lost)));
+    }
+    for format in &status.formats {
+        if let Some(oldest) = format.oldest.as_ref().filter(|oldest| oldest.days_left.is_some()) {
+            facts.push(("oldest", status::oldest(&format.title, oldest)));
+        }
+    }
+    let problems: u64 = status.problems.values().sum();
+    if problems > 0 {
+        let problems = Text::of(Look::Warning, count(problems, "problem"))
+            .and(" noted, nothing lost; see `quipu status`");
+        facts.push(("odd", problems));
+    }
+    facts
+}

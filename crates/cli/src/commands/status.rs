@@ -1,0 +1,206 @@
+//! `quipu status`: what the ledger holds, what was left out and why, what is at risk.
+
+use std::path::Path;
+
+use quipu_ledger::wire::{FormatStatus, OldestTranscript, Status};
+use quipu_transcript::format;
+use quipu_transcript::problem::ProblemKind;
+
+use super::Context;
+use crate::error::Result;
+use crate::output::{Column, Look, Text, ago, bytes, count, day, number, ratio};
+
+/// Show what the ledger holds, what was left out, and why
+///
+/// Looks at the disk but collects nothing. For each format: where quipu looked,
+/// what it holds, which files it leaves out and for which reason, which record
+/// types it does not know, which files are gone from disk, and the oldest
+/// transcript with its days left under the agent's clean-up. Then everything
+/// odd that was noted, by kind.
+///
+/// Example:
+///   quipu status --json | jq '.formats[] | {format, sessions, gone}'
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {}
+
+pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
+    let roots = context.roots();
+    let status = match quipu_ledger::Ledger::open_read_only(&context.settings.ledger.value) {
+        Ok(ledger) => quipu_ledger::status(&ledger, &roots)?,
+        Err(quipu_ledger::Error::Absent { path }) => {
+            quipu_ledger::status_without_ledger(&path, &roots)?
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if context.is_json {
+        context.output.json(&status)?;
+        return Ok(());
+    }
+    show_ledger(context, &status)?;
+    for format in &status.formats {
+        let facts = format_facts(context, format, status.ledger.exists);
+        context.output.gap()?;
+        context.output.line(Text::of(Look::Bold, &format.title))?;
+        context.output.facts(2, &facts)?;
+    }
+    show_problems(context, &status)
+}
+
+fn show_ledger(context: &mut Context, status: &Status) -> Result<()> {
+    let ledger = &status.ledger;
+    let path = context.show(&ledger.path);
+    if !ledger.exists {
+        context
+            .output
+            .line(Text::of(Look::Bold, "There is no ledger yet").and(format!(" at {path}.")))?;
+        context.output.line("Run `quipu sync` to make one and collect what is below.")?;
+        return Ok(());
+    }
+    let held = status.formats.iter().map(|format| format.bytes).sum();
+    let size = match ratio(ledger.bytes, held) {
+        Some(ratio) => format!("{}, {ratio} × the {} it holds", bytes(ledger.bytes), bytes(held)),
+        None => bytes(ledger.bytes),
+    };
+    context.output.line(Text::of(Look::Bold, "Ledger"))?;
+    let mut facts = vec![
+        ("path", Text::plain(path)),
+        ("size", Text::plain(size)),
+        ("records", Text::plain(number(ledger.records))),
+    ];
+    let mut note = |label, value: u64, one: &str, rest: &str| {
+        if value > 0 {
+            facts.push((label, Text::plain(format!("{} {rest}", count(value, one)))));
+        }
+    };
+    note("absent", status.absent_records, "record", "that the files no longer hold; kept");
+    note("tails", status.provisional, "last line", "without an end, shown provisionally");
+    note("search", status.partly_indexed, "long entry", "indexed only in part");
+    context.output.facts(2, &facts)?;
+    Ok(())
+}
+
+fn format_facts(
+    context: &Context,
+    format: &FormatStatus,
+    has_ledger: bool,
+) -> Vec<(&'static str, Text)> {
+    let mut facts = Vec::new();
+    let mut add = |label, texts: Vec<Text>| {
+        let mut label = label;
+        for text in texts {
+            facts.push((std::mem::take(&mut label), text));
+        }
+    };
+    let roots = format.roots.iter().map(|root| {
+        let note = match root.state.as_str() {
+            "collected" if has_ledger => String::new(),
+            "collected" => "  there".to_owned(),
+            "absent" => "  not there".to_owned(),
+            "twin" => "  the same folder as another one".to_owned(),
+            other => format!("  {other}"),
+        };
+        Text::plain(context.show(&root.path)).with(Look::Dim, note)
+    });
+    add("roots", roots.collect());
+    if format.roots.is_empty() {
+        add("roots", vec![Text::of(Look::Dim, "none: nothing is looked for")]);
+    }
+    if format.sources > 0 || format.sessions > 0 {
+        let mut sessions = count(format.sessions.saturating_sub(format.subagents), "session");
+        if format.subagents > 0 {
+            sessions = format!("{sessions}, {}", count(format.subagents, "sub-agent"));
+        }
+        add("sessions", vec![Text::plain(sessions)]);
+        let records = format!(
+            "{}, {} in {}",
+            count(format.records, "record"),
+            bytes(format.bytes),
+            count(format.sources, "file")
+        );
+        add("records", vec![Text::plain(records)]);
+    }
+    let states = format.states.iter().filter(|(state, _)| state.as_str() != "live");
+    add("states", states.map(|(state, sessions)| state_text(state, *sessions)).collect());
+    let mut note = |label, value: u64, text: &str| {
+        if value > 0 {
+            add(label, vec![Text::plain(format!("{} {text}", count(value, "file")))]);
+        }
+    };
+    note("gone", format.gone, "no longer on disk; kept");
+    note("rewritten", format.rewritten, "changed after collecting; all versions kept");
+    if let Some(found) = &format.oldest {
+        let path = Text::plain(context.show(Path::new(&found.path)));
+        add("oldest", vec![path, oldest(&format.title, found)]);
+    }
+    let skipped = format.skipped.iter().map(|skipped| {
+        Text::plain(format!("{}: {}", count(skipped.files, "file"), skipped.reason))
+            .with(Look::Dim, format!("  {}", skipped.example))
+    });
+    add("left out", skipped.collect());
+    let unknown = format.unknown_types.iter().map(|(name, entries)| {
+        let name = if name.is_empty() { "(no type)" } else { name };
+        Text::of(Look::Warning, name).and(format!("  {}", count(*entries, "record")))
+    });
+    add("unknown", unknown.collect());
+    facts
+}
+
+/// A state that is not `live`, in words.
+fn state_text(state: &str, sessions: u64) -> Text {
+    let meaning = match state {
+        "archived" => "put aside by the agent",
+        "deleted" => "deleted by the agent, its file put aside",
+        "gone" => "files gone from disk; kept",
+        "lost" => "known only from prompt history",
+        _ => "",
+    };
+    let text = Text::plain(format!("{} {state}", number(sessions)));
+    if meaning.is_empty() { text } else { text.with(Look::Dim, format!("  {meaning}")) }
+}
+
+/// How long the oldest transcript has still to live.
+pub(super) fn oldest(title: &str, oldest: &OldestTranscript) -> Text {
+    let text = Text::plain(format!(
+        "last changed {} ({})",
+        ago(oldest.modified_at),
+        day(oldest.modified_at)
+    ));
+    let Some(days_left) = oldest.days_left else { return text };
+    let left = match days_left {
+        ..=0 => "due for clean-up".to_owned(),
+        days => format!("{} left", count(days.unsigned_abs(), "day")),
+    };
+    let look = if days_left <= 7 { Look::Warning } else { Look::Plain };
+    let text = text.and(", ").with(look, left);
+    let default = format::FORMATS
+        .iter()
+        .find(|format| format.title() == title)
+        .and_then(|format| format.cleanup_days());
+    match default {
+        Some(days) => text.and(format!(", assuming {title}'s default of {days} days")),
+        None => text,
+    }
+}
+
+fn show_problems(context: &mut Context, status: &Status) -> Result<()> {
+    if status.problems.is_empty() {
+        return Ok(());
+    }
+    let rows = status.problems.iter().map(|(kind, times)| {
+        let known = ProblemKind::ALL.iter().find(|known| known.as_str() == kind);
+        vec![
+            Text::plain(kind),
+            Text::of(Look::Warning, number(*times)),
+            Text::plain(known.map_or("", |known| known.meaning())),
+        ]
+    });
+    let columns = [Column::words("kind"), Column::numbers("times"), Column::prose("meaning")];
+    let rows = rows.collect();
+    context.output.gap()?;
+    context
+        .output
+        .line(Text::of(Look::Bold, "Problems").with(Look::Dim, "  noted; nothing is lost"))?;
+    context.output.table(2, &columns, rows)?;
+    Ok(())
+}

@@ -1,0 +1,236 @@
+//! The configuration file: what it says, what it says wrongly, what it says in vain.
+//!
+//! A wrong type is an error, because going on would use something else than what was asked for.
+//! An unknown key is a warning, because it may belong to a newer quipu.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use quipu_transcript::format::{self, FORMATS};
+use toml::{Table, Value};
+
+use crate::args::ColorWhen;
+use crate::error::{CommandError, Result};
+
+/// What a configuration file says. Paths are as they are written.
+#[derive(Debug, Default)]
+pub(crate) struct Config {
+    /// `ledger`.
+    pub(crate) ledger: Option<PathBuf>,
+    /// `color`.
+    pub(crate) color: Option<ColorWhen>,
+    /// `[roots]`, by format.
+    pub(crate) roots: BTreeMap<&'static str, Vec<PathBuf>>,
+    /// Keys that mean nothing.
+    pub(crate) unknown: Vec<UnknownKey>,
+}
+
+/// A key that means nothing.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct UnknownKey {
+    /// With its table: `roots.claude`.
+    pub(crate) key: String,
+    /// What may have been meant.
+    pub(crate) nearest: Option<String>,
+}
+
+/// Reads a configuration file.
+pub(crate) fn read(path: &Path) -> Result<Config> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let what = format!("cannot read the configuration file {}", path.display());
+        CommandError::from_source(anyhow::Error::new(error).context(what))
+    })?;
+    parse(&text, path)
+}
+
+/// Reads the text of a configuration file.
+fn parse(text: &str, path: &Path) -> Result<Config> {
+    let table: Table = text.parse().map_err(|error| syntax_error(text, path, &error))?;
+    let mut config = Config::default();
+    for (key, value) in &table {
+        match key.as_str() {
+            "ledger" => config.ledger = Some(PathBuf::from(string(value, "ledger", path)?)),
+            "color" => config.color = Some(color(value, path)?),
+            "roots" => roots(value, path, &mut config)?,
+            _ => config.unknown.push(unknown(key, key, "")),
+        }
+    }
+    Ok(config)
+}
+
+fn roots(value: &Value, path: &Path, config: &mut Config) -> Result<()> {
+    let Value::Table(table) = value else {
+        return Err(wrong_type("roots", path, "a table", value)
+            .hint("write `[roots]` on a line of its own and the formats below it"));
+    };
+    for (name, value) in table {
+        let key = format!("roots.{name}");
+        let Some(format) = format::by_name(name) else {
+            config.unknown.push(unknown(&key, name, "roots."));
+            continue;
+        };
+        let wrong = |value| {
+            wrong_type(&key, path, "a list of paths", value)
+                .hint(format!("write `{name} = [\"path\"]`"))
+        };
+        let Value::Array(values) = value else { return Err(wrong(value)) };
+        let mut paths = Vec::with_capacity(values.len());
+        for value in values {
+            let Value::String(path) = value else { return Err(wrong(value)) };
+            paths.push(PathBuf::from(path));
+        }
+        config.roots.insert(format.name(), paths);
+    }
+    Ok(())
+}
+
+fn color(value: &Value, path: &Path) -> Result<ColorWhen> {
+    let name = string(value, "color", path)?;
+    ColorWhen::from_str(name, false).map_err(|_| {
+        CommandError::new(format!("`color` in {} is `{name}`", path.display()))
+            .hint("it can be \"auto\", \"always\" or \"never\"")
+    })
+}
+
+fn string<'a>(value: &'a Value, key: &str, path: &Path) -> Result<&'a str> {
+    match value {
+        Value::String(text) => Ok(text),
+        _ => Err(wrong_type(key, path, "text", value).hint(format!("write `{key} = \"…\"`"))),
+    }
+}
+
+fn wrong_type(key: &str, path: &Path, wanted: &str, value: &Value) -> CommandError {
+    let found = match value {
+        Value::String(_) => "text",
+        Value::Integer(_) | Value::Float(_) => "a number",
+        Value::Boolean(_) => "true or false",
+        Value::Datetime(_) => "a date",
+        Value::Array(_) => "a list",
+        Value::Table(_) => "a table",
+    };
+    CommandError::new(format!("`{key}` in {} must be {wanted}, not {found}", path.display()))
+}
+
+fn syntax_error(text: &str, path: &Path, error: &toml::de::Error) -> CommandError {
+    // The error's own display quotes the line; here it would not fit on one.
+    let cause = match error.span().and_then(|span| text.get(..span.start)) {
+        Some(before) => {
+            let line = before.matches('\n').count() + 1;
+            let column =
+                before.chars().rev().take_while(|character| *character != '\n').count() + 1;
+            format!("line {line}, column {column}: {}", error.message())
+        }
+        None => error.message().to_owned(),
+    };
+    let what = format!("the configuration file {} is not TOML", path.display());
+    CommandError::from_source(anyhow::Error::msg(cause).context(what))
+}
+
+/// A key that means nothing, with the nearest one that does.
+fn unknown(key: &str, name: &str, table: &str) -> UnknownKey {
+    let known: Vec<&str> = if table.is_empty() {
+        vec!["ledger", "color", "roots"]
+    } else {
+        FORMATS.iter().map(|format| format.name()).collect()
+    };
+    let nearest = known
+        .into_iter()
+        .map(|known| (distance(name, known), known))
+        .min()
+        // Beyond half of its letters, it is another word.
+        .filter(|(distance, known)| *distance * 2 <= known.len())
+        .map(|(_, known)| format!("{table}{known}"));
+    UnknownKey { key: key.to_owned(), nearest }
+}
+
+/// How many letters have to be added, removed or changed to turn one word into another.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (index, letter) in from.chars().enumerate() {
+        let mut next = Vec::with_capacity(row.len());
+        next.push(index + 1);
+        for ((other, pair), left) in to.iter().zip(row.windows(2)).zip(0..) {
+            let changed = pair[0] + usize::from(letter != *other);
+            next.push(changed.min(pair[1] + 1).min(next[left] + 1));
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Config, Vec<String>> {
+        parse(text, Path::new("config.toml")).map_err(|error| {
+            error.causes().chain(error.hints.iter().cloned()).collect::<Vec<String>>()
+        })
+    }
+
+    #[test]
+    fn everything_can_be_said() {
+        let config = read(
+            "ledger = '~/l.db'\ncolor = 'never'\n[roots]\nclaude-code = ['a', '/b']\nopenclaw = []\n",
+        )
+        .unwrap();
+        assert_eq!(config.ledger, Some(PathBuf::from("~/l.db")));
+        assert_eq!(config.color, Some(ColorWhen::Never));
+        assert_eq!(config.roots["claude-code"], [PathBuf::from("a"), PathBuf::from("/b")]);
+        assert!(config.roots["openclaw"].is_empty());
+        assert!(config.unknown.is_empty());
+    }
+
+    #[test]
+    fn nothing_has_to_be_said() {
+        let config = read("").unwrap();
+        assert!(config.ledger.is_none() && config.color.is_none() && config.roots.is_empty());
+    }
+
+    #[track_caller]
+    fn check_unknown(text: &str, key: &str, nearest: Option<&str>) {
+        let unknown = UnknownKey { key: key.to_owned(), nearest: nearest.map(str::to_owned) };
+        assert_eq!(read(text).unwrap().unknown, [unknown]);
+    }
+
+    #[test]
+    fn unknown_keys_are_noted() {
+        check_unknown("legder = 'x'", "legder", Some("ledger"));
+        check_unknown("colour = 'auto'", "colour", Some("color"));
+        check_unknown("zzzzzz = 1", "zzzzzz", None);
+        check_unknown("[roots]\nclaude = []", "roots.claude", Some("roots.claude-code"));
+        check_unknown("[root]\nopenclaw = []", "root", Some("roots"));
+    }
+
+    #[track_caller]
+    fn check_wrong(text: &str, message: &str) {
+        assert_eq!(read(text).unwrap_err()[0], message);
+    }
+
+    #[test]
+    fn wrong_types_name_the_key() {
+        check_wrong("ledger = 1", "`ledger` in config.toml must be text, not a number");
+        check_wrong("color = true", "`color` in config.toml must be text, not true or false");
+        check_wrong("color = 'blue'", "`color` in config.toml is `blue`");
+        check_wrong("roots = []", "`roots` in config.toml must be a table, not a list");
+        let message = "`roots.openclaw` in config.toml must be a list of paths, not";
+        check_wrong("[roots]\nopenclaw = 'a'", &format!("{message} text"));
+        check_wrong("[roots]\nopenclaw = [1]", &format!("{message} a number"));
+    }
+
+    #[test]
+    fn broken_files_name_the_line() {
+        let error = read("color = 'auto'\nledger = \n").unwrap_err();
+        assert_eq!(error[0], "the configuration file config.toml is not TOML");
+        assert!(error[1].starts_with("line 2, column 10: "), "{error:?}");
+    }
+
+    #[test]
+    fn distances() {
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("same", "same"), 0);
+    }
+}

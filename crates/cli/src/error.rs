@@ -1,0 +1,139 @@
+//! What a command ends with when it cannot go on: a chain of causes, hints, and an exit code.
+
+use std::io;
+use std::process::ExitCode;
+
+use quipu_ledger::Trouble;
+
+/// The result of a command.
+pub(crate) type Result<T, E = CommandError> = std::result::Result<T, E>;
+
+/// How many candidates of an ambiguous name are told.
+const CANDIDATES: usize = 8;
+
+/// Why a command stopped.
+#[derive(Debug)]
+pub(crate) struct CommandError {
+    /// Decides the exit code.
+    pub(crate) kind: Kind,
+    /// What happened, and why.
+    source: anyhow::Error,
+    /// What to do next.
+    pub(crate) hints: Vec<String>,
+}
+
+/// What kind of end it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Nobody reads any more. Not a failure, and nobody to tell.
+    PipeClosed,
+    /// What was named is not there, or not one thing.
+    NoMatch,
+    /// Anything else.
+    Failed,
+}
+
+impl CommandError {
+    /// A failure in one sentence.
+    pub(crate) fn new(message: impl Into<String>) -> CommandError {
+        CommandError::from_source(anyhow::Error::msg(message.into()))
+    }
+
+    /// A failure with its causes.
+    pub(crate) fn from_source(source: anyhow::Error) -> CommandError {
+        CommandError { kind: Kind::Failed, source, hints: Vec::new() }
+    }
+
+    /// The same failure with one more thing to do about it.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> CommandError {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// The message and what caused it, outermost first.
+    pub(crate) fn causes(&self) -> impl Iterator<Item = String> + '_ {
+        self.source.chain().map(ToString::to_string)
+    }
+
+    /// The exit code that tells a script how it ended.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self.kind {
+            Kind::PipeClosed => ExitCode::SUCCESS,
+            Kind::NoMatch => ExitCode::from(1),
+            Kind::Failed => ExitCode::from(2),
+        }
+    }
+}
+
+/// Only writing results gives a bare I/O error; everything else says what it was doing.
+impl From<io::Error> for CommandError {
+    fn from(error: io::Error) -> CommandError {
+        let kind = match error.kind() {
+            io::ErrorKind::BrokenPipe => Kind::PipeClosed,
+            _ => Kind::Failed,
+        };
+        let source = anyhow::Error::new(error).context("cannot write to standard output");
+        CommandError { kind, source, hints: Vec::new() }
+    }
+}
+
+impl From<quipu_ledger::Error> for CommandError {
+    fn from(error: quipu_ledger::Error) -> CommandError {
+        let kind = match &error {
+            quipu_ledger::Error::NoMatch { .. } | quipu_ledger::Error::Ambiguous { .. } => {
+                Kind::NoMatch
+            }
+            _ => Kind::Failed,
+        };
+        let hints = hints(&error);
+        CommandError { kind, source: error.into(), hints }
+    }
+}
+
+/// What a person can do about a ledger's error.
+fn hints(error: &quipu_ledger::Error) -> Vec<String> {
+    use quipu_ledger::Error;
+    let hint = match error {
+        Error::NoMatch { what: "session", .. } => {
+            "give an id or the beginning of one; `quipu cursors` lists every file with its session's id"
+        }
+        Error::NoMatch { .. } => "`quipu cursors` lists how many generations each file has had",
+        Error::Ambiguous { candidates, .. } => return candidates_hint(candidates),
+        Error::Absent { .. } => {
+            "run `quipu sync` to collect into a new ledger, or name another with --ledger"
+        }
+        Error::NotALedger { .. } => {
+            "nothing was changed; name another file with --ledger, or see `quipu config show`"
+        }
+        Error::Newer { .. } | Error::Upgraded => {
+            "nothing was changed; use the newest quipu with this ledger"
+        }
+        Error::Damaged { .. } => DAMAGED,
+        error => match error.trouble() {
+            Trouble::Busy => "try again when the other process is done; nothing was lost",
+            Trouble::DiskFull => {
+                "make room on the disk and run it again; what is in the ledger is complete, the rest follows"
+            }
+            Trouble::ReadOnly => {
+                "make the ledger and its folder writable, or name another with --ledger; \
+                 `quipu status` only reads"
+            }
+            Trouble::Exists => "nothing is overwritten; restore into an empty folder",
+            Trouble::Damaged => DAMAGED,
+            _ => "`quipu config show` says which ledger is used",
+        },
+    };
+    vec![hint.to_owned()]
+}
+
+const DAMAGED: &str =
+    "keep a copy of the file as it is; sources on disk can be collected into a new ledger";
+
+fn candidates_hint(candidates: &[String]) -> Vec<String> {
+    let mut hints = vec!["give more of the id; it may mean".to_owned()];
+    hints.extend(candidates.iter().take(CANDIDATES).map(|id| format!("  {id}")));
+    if candidates.len() > CANDIDATES {
+        hints.push(format!("  and {} more", candidates.len() - CANDIDATES));
+    }
+    hints
+}

@@ -1,0 +1,112 @@
+//! Numbers, sizes and dates as people read them. Never used for JSON.
+
+use jiff::{SignedDuration, Timestamp};
+
+/// A number with its thousands apart: `1,234,567`.
+pub(crate) fn number(value: u64) -> String {
+    let digits = value.to_string();
+    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.char_indices() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// A number and what it counts: `1 session`, `2,000 sessions`.
+pub(crate) fn count(value: u64, one: &str) -> String {
+    let plural = if value == 1 { "" } else { "s" };
+    format!("{} {one}{plural}", number(value))
+}
+
+/// A size with three digits and a decimal unit: `1.23 MB`.
+pub(crate) fn bytes(value: u64) -> String {
+    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
+    if value < 1000 {
+        return format!("{value} B");
+    }
+    let mut size = value as f64 / 1000.0;
+    let mut unit = 0;
+    // 999.5 would be shown as 1000.
+    while size >= 999.5 && unit + 1 < UNITS.len() {
+        size /= 1000.0;
+        unit += 1;
+    }
+    let decimals = if size < 9.995 {
+        2
+    } else if size < 99.95 {
+        1
+    } else {
+        0
+    };
+    format!("{size:.decimals$} {}", UNITS.get(unit).unwrap_or(&""))
+}
+
+/// How large `part` is compared to `whole`: `0.26`; nothing for an empty whole.
+pub(crate) fn ratio(part: u64, whole: u64) -> Option<String> {
+    (whole > 0).then(|| format!("{:.2}", part as f64 / whole as f64))
+}
+
+/// The day of a time in milliseconds UTC: `2026-11-15`.
+pub(crate) fn day(milliseconds: i64) -> String {
+    Timestamp::from_millisecond(milliseconds)
+        .map_or_else(|_| "unknown".to_owned(), |time| time.strftime("%Y-%m-%d").to_string())
+}
+
+/// The minute of a time in milliseconds UTC: `2026-11-15 18:00`.
+pub(crate) fn minute(milliseconds: i64) -> String {
+    Timestamp::from_millisecond(milliseconds)
+        .map_or_else(|_| "unknown".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M").to_string())
+}
+
+/// How long a time is ago, in days.
+pub(crate) fn ago(milliseconds: i64) -> String {
+    let age = Timestamp::from_millisecond(milliseconds)
+        .map_or(SignedDuration::ZERO, |time| Timestamp::now().duration_since(time));
+    match age.as_hours() / 24 {
+        ..=0 => "today".to_owned(),
+        1 => "yesterday".to_owned(),
+        days => format!("{} days ago", number(days.unsigned_abs())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_apart() {
+        let shown = [0, 999, 1000, 12_345, 1_234_567, u64::MAX].map(number);
+        assert_eq!(
+            shown,
+            ["0", "999", "1,000", "12,345", "1,234,567", "18,446,744,073,709,551,615"]
+        );
+    }
+
+    #[test]
+    fn sizes_have_three_digits() {
+        let shown = [0, 999, 1000, 9994, 9996, 99_949, 999_499, 999_500, 1_234_567_890, u64::MAX]
+            .map(bytes);
+        assert_eq!(
+            shown,
+            [
+                "0 B", "999 B", "1.00 kB", "9.99 kB", "10.0 kB", "99.9 kB", "999 kB", "1.00 MB",
+                "1.23 GB", "18.4 EB"
+            ]
+        );
+    }
+
+    #[test]
+    fn one_is_singular() {
+        assert_eq!(count(1, "file"), "1 file");
+        assert_eq!(count(1000, "file"), "1,000 files");
+    }
+
+    #[test]
+    fn odd_times_are_shown() {
+        assert_eq!(day(0), "1970-01-01");
+        assert_eq!(day(i64::MAX), "unknown");
+    }
+}

@@ -1,0 +1,205 @@
+//! Tables that fit the terminal: as columns, with one column cut or wrapped, or one record per
+//! block.
+
+use super::text::{Look, Text};
+
+/// Columns are this far apart.
+const GAP: usize = 2;
+
+/// A column that must give way keeps at least this much.
+const LEAST: usize = 16;
+
+/// A column of a table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Column {
+    /// What stands above it.
+    title: &'static str,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Stands left.
+    Words,
+    /// Stands right.
+    Numbers,
+    /// Is cut in the middle when the line is too long.
+    Long,
+    /// Goes on in the next line when the line is too long; only as the last column.
+    Prose,
+}
+
+impl Column {
+    /// A column of words.
+    pub(crate) const fn words(title: &'static str) -> Column {
+        Column { title, kind: Kind::Words }
+    }
+
+    /// A column of numbers.
+    pub(crate) const fn numbers(title: &'static str) -> Column {
+        Column { title, kind: Kind::Numbers }
+    }
+
+    /// A column that is cut when the line is too long.
+    pub(crate) const fn long(title: &'static str) -> Column {
+        Column { title, kind: Kind::Long }
+    }
+
+    /// The last column, if it is wrapped when the line is too long.
+    pub(crate) const fn prose(title: &'static str) -> Column {
+        Column { title, kind: Kind::Prose }
+    }
+
+    fn gives_way(&self) -> bool {
+        matches!(self.kind, Kind::Long | Kind::Prose)
+    }
+}
+
+/// Lays rows out as lines of at most `width` columns; without a width nothing gives way.
+pub(crate) fn lay_out(columns: &[Column], rows: Vec<Vec<Text>>, width: Option<usize>) -> Vec<Text> {
+    let mut widths: Vec<usize> =
+        columns.iter().map(|column| Text::plain(column.title).width()).collect();
+    for row in &rows {
+        for (cell, width) in row.iter().zip(&mut widths) {
+            *width = cell.width().max(*width);
+        }
+    }
+    if let Some(available) = width {
+        let needed = widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
+        let too_much = needed.saturating_sub(available);
+        if too_much > 0 {
+            let gives_way = columns.iter().position(Column::gives_way);
+            match gives_way.and_then(|column| widths.get_mut(column)) {
+                Some(width) if *width >= LEAST + too_much => *width -= too_much,
+                _ => return blocks(columns, rows, available),
+            }
+        }
+    }
+    let titles = columns.iter().map(|column| Text::of(Look::Dim, column.title)).collect();
+    std::iter::once(titles).chain(rows).flat_map(|row| lines(columns, &widths, row)).collect()
+}
+
+/// One row: one line, and more if its prose is wrapped.
+fn lines(columns: &[Column], widths: &[usize], row: Vec<Text>) -> Vec<Text> {
+    let mut line = Text::default();
+    let mut further = Vec::new();
+    // Spaces that nothing follows are not written.
+    let mut owed = 0;
+    for ((column, width), cell) in columns.iter().zip(widths).zip(row) {
+        let cell = match column.kind {
+            Kind::Prose => {
+                let mut wrapped = cell.wrap(*width).into_iter();
+                let first = wrapped.next().unwrap_or_default();
+                let indent = line.width() + owed;
+                further.extend(wrapped.map(|rest| Text::plain(" ".repeat(indent)).join(rest)));
+                first
+            }
+            _ => cell.cut(*width),
+        };
+        let free = width.saturating_sub(cell.width());
+        let (before, after) = if column.kind == Kind::Numbers { (free, 0) } else { (0, free) };
+        owed += before;
+        if !cell.is_empty() {
+            line = line.and(" ".repeat(owed)).join(cell);
+            owed = 0;
+        }
+        owed += after + GAP;
+    }
+    further.insert(0, line);
+    further
+}
+
+/// One row as a block of lines: its first cell, then the others below with their titles.
+fn blocks(columns: &[Column], rows: Vec<Vec<Text>>, available: usize) -> Vec<Text> {
+    let titles = columns.iter().skip(1).map(|column| column.title.len());
+    let indent = titles.max().unwrap_or(0) + 2 * GAP;
+    let mut lines = Vec::new();
+    for row in rows {
+        for (index, (column, cell)) in columns.iter().zip(row).enumerate() {
+            if cell.is_empty() {
+                continue;
+            }
+            let (mut start, indent) = match index {
+                0 => (Text::default(), GAP),
+                _ => {
+                    let title = format!("{:GAP$}{}", "", column.title);
+                    (Text::of(Look::Dim, format!("{title:indent$}")), indent)
+                }
+            };
+            let width = available.saturating_sub(if index == 0 { 0 } else { indent });
+            for part in cell.wrap(width) {
+                lines.push(std::mem::replace(&mut start, " ".repeat(indent).into()).join(part));
+            }
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(last: Column, width: Option<usize>, expected: &[&str]) {
+        let columns = [Column::words("name"), Column::numbers("bytes"), last];
+        let rows = vec![
+            vec!["a".into(), "1".into(), "some/where quite/deep.jsonl".into()],
+            vec!["long".into(), "1,000".into(), Text::default()],
+        ];
+        let lines: Vec<String> =
+            lay_out(&columns, rows, width).iter().map(|line| line.render(false)).collect();
+        assert_eq!(lines, expected);
+        for line in &lines {
+            assert!(width.is_none_or(|width| line.chars().count() <= width));
+        }
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        check(
+            Column::long("path"),
+            None,
+            &["name  bytes  path", "a         1  some/where quite/deep.jsonl", "long  1,000"],
+        );
+    }
+
+    #[test]
+    fn the_long_column_is_cut() {
+        check(
+            Column::long("path"),
+            Some(32),
+            &["name  bytes  path", "a         1  some/wher…eep.jsonl", "long  1,000"],
+        );
+    }
+
+    #[test]
+    fn prose_is_wrapped() {
+        check(
+            Column::prose("path"),
+            Some(32),
+            &[
+                "name  bytes  path",
+                "a         1  some/where",
+                "             quite/deep.jsonl",
+                "long  1,000",
+            ],
+        );
+    }
+
+    #[test]
+    fn narrow_terminals_get_blocks() {
+        check(
+            Column::long("path"),
+            Some(20),
+            &[
+                "a",
+                "  bytes  1",
+                "  path   some/where",
+                "         quite/",
+                "         deep.jsonl",
+                "long",
+                "  bytes  1,000",
+            ],
+        );
+    }
+}

@@ -1,0 +1,122 @@
+//! Where each agent's files are looked for.
+//!
+//! The formats say which variables and which places under the home folder; `[roots]` in the
+//! configuration replaces both for the formats it names.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use quipu_ledger::RootPath;
+use quipu_transcript::format::{FORMATS, Format};
+
+use crate::error::Result;
+use crate::paths::resolve;
+use crate::settings::{Origin, variable};
+
+/// Where one format's files are looked for.
+#[derive(Clone)]
+pub(crate) struct FormatRoots {
+    /// Whose.
+    pub(crate) format: &'static dyn Format,
+    /// Absolute, each once.
+    pub(crate) paths: Vec<PathBuf>,
+    /// Who says so.
+    pub(crate) origin: Origin,
+}
+
+impl std::fmt::Debug for FormatRoots {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FormatRoots")
+            .field("format", &self.format.name())
+            .field("paths", &self.paths)
+            .field("origin", &self.origin)
+            .finish()
+    }
+}
+
+/// Finds the roots of every format.
+pub(crate) fn find(
+    configured: &BTreeMap<&'static str, Vec<PathBuf>>,
+    in_file: &Origin,
+    folder: &Path,
+    home: Option<&Path>,
+    here: &Path,
+) -> Result<Vec<FormatRoots>> {
+    let mut all = Vec::with_capacity(FORMATS.len());
+    for format in FORMATS.iter().copied() {
+        let mut origin = Origin::Default;
+        let mut paths = Vec::new();
+        if let Some(configured) = configured.get(format.name()) {
+            for path in configured {
+                paths.push(resolve(path, home, folder)?);
+            }
+            origin = in_file.clone();
+        } else {
+            for root in format.roots() {
+                if let Some(value) = variable(root.env) {
+                    for path in listed(&value) {
+                        paths.push(resolve(path, home, here)?);
+                    }
+                    origin = Origin::Environment(root.env);
+                } else if let Some(home) = home {
+                    paths.extend(root.home.iter().map(|place| home.join(place)));
+                }
+            }
+        }
+        let mut seen = std::collections::HashSet::new();
+        paths.retain(|path| seen.insert(path.clone()));
+        all.push(FormatRoots { format, paths, origin });
+    }
+    Ok(all)
+}
+
+/// The roots as the library takes them.
+pub(crate) fn flatten(roots: &[FormatRoots]) -> Vec<RootPath> {
+    roots
+        .iter()
+        .flat_map(|roots| {
+            roots.paths.iter().map(|path| RootPath { format: roots.format, path: path.clone() })
+        })
+        .collect()
+}
+
+/// The paths in a variable. One folder whose name has a comma in it is one folder.
+fn listed(value: &OsStr) -> Vec<&Path> {
+    if Path::new(value).is_dir() {
+        return vec![Path::new(value)];
+    }
+    value
+        .as_bytes()
+        .split(|byte| *byte == b',')
+        .map(<[u8]>::trim_ascii)
+        .filter(|path| !path.is_empty())
+        .map(|path| Path::new(OsStr::from_bytes(path)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_hold_lists() {
+        assert_eq!(listed(OsStr::new("/no/a, /no/b,,")), [Path::new("/no/a"), Path::new("/no/b")]);
+    }
+
+    #[test]
+    fn configured_roots_replace_the_others_and_stand_once() {
+        let configured = BTreeMap::from([
+            ("claude-code", vec!["a".into(), "/c/a".into(), "~/b".into()]),
+            ("openclaw", Vec::new()),
+        ]);
+        let file = Origin::File("/c/config.toml".to_owned());
+        let home = Some(Path::new("/home/alice"));
+        let roots = find(&configured, &file, Path::new("/c"), home, Path::new("/here")).unwrap();
+        assert_eq!(roots[0].paths, [Path::new("/c/a"), Path::new("/home/alice/b")]);
+        assert_eq!(roots[0].origin, file);
+        assert!(roots[1].paths.is_empty());
+        assert_eq!(flatten(&roots).len(), 2);
+    }
+}

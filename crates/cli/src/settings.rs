@@ -1,0 +1,166 @@
+//! Every effective setting and where it came from: a flag, the environment, the configuration
+//! file, or nowhere.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::args::{ColorWhen, Global};
+use crate::config::{self, Config, UnknownKey};
+use crate::error::{CommandError, Result};
+use crate::paths::{resolve, shorten};
+use crate::roots::{self, FormatRoots};
+
+/// All settings.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// The home folder, if there is one.
+    pub(crate) home: Option<PathBuf>,
+    /// The configuration file, whether it exists or not; nowhere without a home.
+    pub(crate) config: Option<Setting<PathBuf>>,
+    /// The ledger.
+    pub(crate) ledger: Setting<PathBuf>,
+    /// When to use colours.
+    pub(crate) color: Setting<ColorWhen>,
+    /// Where each format's files are looked for.
+    pub(crate) roots: Vec<FormatRoots>,
+    /// Keys of the configuration file that mean nothing.
+    pub(crate) unknown: Vec<UnknownKey>,
+}
+
+/// A value and where it came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Setting<T> {
+    pub(crate) value: T,
+    pub(crate) origin: Origin,
+}
+
+/// Where a setting came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase", tag = "origin", content = "from")]
+pub(crate) enum Origin {
+    /// A flag of this name.
+    Flag(&'static str),
+    /// An environment variable of this name.
+    Environment(&'static str),
+    /// The configuration file at this path.
+    File(String),
+    /// Nobody said anything.
+    Default,
+}
+
+impl Origin {
+    /// In words.
+    pub(crate) fn describe(&self, home: Option<&Path>) -> String {
+        match self {
+            Origin::Flag(name) => format!("flag {name}"),
+            Origin::Environment(name) => format!("environment variable {name}"),
+            Origin::File(path) => format!("file {}", shorten(Path::new(path), home)),
+            Origin::Default => "default".to_owned(),
+        }
+    }
+}
+
+/// A variable of the environment. An empty one is as good as none.
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Puts the settings together.
+pub(crate) fn load(global: &Global) -> Result<Settings> {
+    let home = std::env::home_dir().filter(|home| home.is_absolute());
+    let home = home.as_deref();
+    let here = std::env::current_dir().unwrap_or_default();
+    let path = config_path(global, home, &here)?;
+    let (config, file) = match &path {
+        Some(setting) if must_exist(&setting.origin) || setting.value.exists() => {
+            (config::read(&setting.value)?, setting.value.as_path())
+        }
+        _ => (Config::default(), Path::new("")),
+    };
+    let folder = file.parent().unwrap_or(Path::new(""));
+    Ok(Settings {
+        ledger: ledger(global, &config, file, home, &here)?,
+        color: color(global, &config, file),
+        roots: roots::find(&config.roots, &in_file(file), folder, home, &here)?,
+        unknown: config.unknown,
+        config: path,
+        home: home.map(Path::to_owned),
+    })
+}
+
+/// What decides about colour before the configuration file is read.
+pub(crate) fn early_color(flag: Option<ColorWhen>) -> ColorWhen {
+    flag.or_else(|| variable("NO_COLOR").map(|_| ColorWhen::Never)).unwrap_or(ColorWhen::Auto)
+}
+
+fn config_path(
+    global: &Global,
+    home: Option<&Path>,
+    here: &Path,
+) -> Result<Option<Setting<PathBuf>>> {
+    let (path, origin) = if let Some(path) = &global.config {
+        (resolve(path, home, here)?, Origin::Flag("--config"))
+    } else if let Some(path) = variable("QUIPU_CONFIG") {
+        (resolve(Path::new(&path), home, here)?, Origin::Environment("QUIPU_CONFIG"))
+    } else if let Some(folder) = xdg("XDG_CONFIG_HOME") {
+        (folder.join("quipu/config.toml"), Origin::Environment("XDG_CONFIG_HOME"))
+    } else if let Some(home) = home {
+        (home.join(".config/quipu/config.toml"), Origin::Default)
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(Setting { value: path, origin }))
+}
+
+/// A file that was asked for by name has to be there.
+fn must_exist(origin: &Origin) -> bool {
+    matches!(origin, Origin::Flag(_) | Origin::Environment("QUIPU_CONFIG"))
+}
+
+fn ledger(
+    global: &Global,
+    config: &Config,
+    file: &Path,
+    home: Option<&Path>,
+    here: &Path,
+) -> Result<Setting<PathBuf>> {
+    let (value, origin) = if let Some(path) = &global.ledger {
+        (resolve(path, home, here)?, Origin::Flag("--ledger"))
+    } else if let Some(path) = variable("QUIPU_LEDGER") {
+        (resolve(Path::new(&path), home, here)?, Origin::Environment("QUIPU_LEDGER"))
+    } else if let Some(path) = &config.ledger {
+        (resolve(path, home, file.parent().unwrap_or(here))?, in_file(file))
+    } else if let Some(folder) = xdg("XDG_DATA_HOME") {
+        (folder.join("quipu/ledger.db"), Origin::Environment("XDG_DATA_HOME"))
+    } else if let Some(home) = home {
+        (home.join(".local/share/quipu/ledger.db"), Origin::Default)
+    } else {
+        return Err(CommandError::new("cannot tell where the ledger is: there is no home folder")
+            .hint("set HOME, or name the ledger with --ledger"));
+    };
+    Ok(Setting { value, origin })
+}
+
+fn color(global: &Global, config: &Config, file: &Path) -> Setting<ColorWhen> {
+    let (value, origin) = if let Some(color) = global.color {
+        (color, Origin::Flag("--color"))
+    } else if variable("NO_COLOR").is_some() {
+        (ColorWhen::Never, Origin::Environment("NO_COLOR"))
+    } else if let Some(color) = config.color {
+        (color, in_file(file))
+    } else {
+        (ColorWhen::Auto, Origin::Default)
+    };
+    Setting { value, origin }
+}
+
+fn in_file(file: &Path) -> Origin {
+    Origin::File(file.display().to_string())
+}
+
+/// A base folder. The standard says that a relative one is to be ignored.
+fn xdg(name: &str) -> Option<PathBuf> {
+    variable(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}

@@ -1,0 +1,234 @@
+//! Settings, and `quipu config show`.
+
+use crate::home::{Home, snapshot};
+
+const FILE: &str = ".config/quipu/config.toml";
+
+#[test]
+fn defaults() {
+    snapshot!(Home::empty().run("config show"), @"
+    exit 0
+    --- stdout
+    setting            value                                       from
+    config             ~/.config/quipu/config.toml (not there)     default
+    ledger             ~/.local/share/quipu/ledger.db (not there)  default
+    color              auto                                        default
+    roots.claude-code  ~/.claude                                   default
+                       ~/.config/claude
+    roots.openclaw     ~/.openclaw                                 default
+                       ~/.clawdbot
+                       ~/.moltbot
+                       ~/.moldbot
+    ");
+}
+
+#[test]
+fn from_a_file() {
+    let home = Home::empty();
+    home.write(
+        FILE,
+        "ledger = \"kept/ledger.db\"\ncolor = \"never\"\n\
+         [roots]\nclaude-code = [\"~/one\", \"two\", \"~/one\"]\nopenclaw = []\n",
+    );
+    snapshot!(home.run("config show"), @"
+    exit 0
+    --- stdout
+    setting            value                                       from
+    config             ~/.config/quipu/config.toml                 default
+    ledger             ~/.config/quipu/kept/ledger.db (not there)  file ~/.config/quipu/config.toml
+    color              never                                       file ~/.config/quipu/config.toml
+    roots.claude-code  ~/one                                       file ~/.config/quipu/config.toml
+                       ~/.config/quipu/two
+    roots.openclaw     none                                        file ~/.config/quipu/config.toml
+    ");
+}
+
+#[test]
+fn from_the_environment() {
+    let home = Home::empty();
+    home.write("here.toml", "ledger = 'unused.db'");
+    let variables = [
+        ("QUIPU_CONFIG", "here.toml"),
+        ("QUIPU_LEDGER", "~/ledger.db"),
+        ("NO_COLOR", "1"),
+        ("CLAUDE_CONFIG_DIR", "/one,/two"),
+        ("OPENCLAW_STATE_DIR", "three"),
+    ];
+    snapshot!(home.run_with("config show", &variables), @"
+    exit 0
+    --- stdout
+    setting            value                    from
+    config             ~/here.toml              environment variable QUIPU_CONFIG
+    ledger             ~/ledger.db (not there)  environment variable QUIPU_LEDGER
+    color              never                    environment variable NO_COLOR
+    roots.claude-code  /one                     environment variable CLAUDE_CONFIG_DIR
+                       /two
+    roots.openclaw     ~/three                  environment variable OPENCLAW_STATE_DIR
+    ");
+}
+
+#[test]
+fn from_base_folders() {
+    let home = Home::empty();
+    let (data, config) = (home.path("data"), home.path("conf"));
+    home.write("conf/quipu/config.toml", "color = 'always'");
+    let variables = [
+        ("XDG_DATA_HOME", data.to_str().unwrap()),
+        ("XDG_CONFIG_HOME", config.to_str().unwrap()),
+        ("QUIPU_LEDGER", ""),
+        ("NO_COLOR", ""),
+    ];
+    snapshot!(home.run_with("config show --color never", &variables), @"
+    exit 0
+    --- stdout
+    setting            value                               from
+    config             ~/conf/quipu/config.toml            environment variable XDG_CONFIG_HOME
+    ledger             ~/data/quipu/ledger.db (not there)  environment variable XDG_DATA_HOME
+    color              never                               flag --color
+    roots.claude-code  ~/.claude                           default
+                       ~/.config/claude
+    roots.openclaw     ~/.openclaw                         default
+                       ~/.clawdbot
+                       ~/.moltbot
+                       ~/.moldbot
+    ");
+}
+
+#[test]
+fn from_flags() {
+    let home = Home::empty();
+    home.write("here.toml", "");
+    let variables = [("QUIPU_LEDGER", "/unused"), ("QUIPU_CONFIG", "/unused"), ("NO_COLOR", "1")];
+    let run =
+        home.run_with("config show --ledger l.db --config here.toml --color never", &variables);
+    snapshot!(run, @"
+    exit 0
+    --- stdout
+    setting            value               from
+    config             ~/here.toml         flag --config
+    ledger             ~/l.db (not there)  flag --ledger
+    color              never               flag --color
+    roots.claude-code  ~/.claude           default
+                       ~/.config/claude
+    roots.openclaw     ~/.openclaw         default
+                       ~/.clawdbot
+                       ~/.moltbot
+                       ~/.moldbot
+    ");
+}
+
+#[test]
+fn for_machines() {
+    let home = Home::empty();
+    home.write(FILE, "[roots]\nopenclaw = ['/state']");
+    let run = home.run_with("config show --json --color never", &[("QUIPU_LEDGER", "/l.db")]);
+    run.json_lines();
+    snapshot!(run, @r#"
+    exit 0
+    --- stdout
+    {"key":"config","value":"[HOME]/.config/quipu/config.toml","origin":"default"}
+    {"key":"ledger","value":"/l.db","origin":"environment","from":"QUIPU_LEDGER"}
+    {"key":"color","value":"never","origin":"flag","from":"--color"}
+    {"key":"roots.claude-code","value":["[HOME]/.claude","[HOME]/.config/claude"],"origin":"default"}
+    {"key":"roots.openclaw","value":["/state"],"origin":"file","from":"[HOME]/.config/quipu/config.toml"}
+    "#);
+}
+
+#[test]
+fn configured_roots_replace_the_others() {
+    let home = Home::small();
+    home.fixture("openclaw/agents/pi", "elsewhere/agents/pi");
+    home.write("config.toml", "[roots]\nopenclaw = ['elsewhere']\nclaude-code = []\n");
+    assert_eq!(home.run("sync --json --config config.toml").json()["sources"], 1);
+}
+
+#[test]
+fn unknown_keys_are_warned_about() {
+    let home = Home::empty();
+    home.write(FILE, "legder = 'x'\nfrobnicate = 1\n[roots]\nclaude = []\n");
+    let mut run = home.run("config show");
+    run.stdout.clear();
+    snapshot!(run, @"
+    exit 0
+    --- stderr
+    warning: unknown key `frobnicate` in [HOME]/.config/quipu/config.toml
+    hint: `quipu config show` lists what can be set
+    warning: unknown key `legder` in [HOME]/.config/quipu/config.toml
+    hint: did you mean `ledger`?
+    warning: unknown key `roots.claude` in [HOME]/.config/quipu/config.toml
+    hint: did you mean `roots.claude-code`?
+    ");
+    assert_eq!(home.run("config show -q").stderr, "");
+}
+
+#[track_caller]
+fn refused(text: &str) -> crate::home::Run {
+    let home = Home::small();
+    home.write(FILE, text);
+    let run = home.run("sync");
+    assert!(!home.path(".local").exists());
+    run
+}
+
+#[test]
+fn wrong_types_are_refused() {
+    snapshot!(refused("ledger = 1"), @r#"
+    exit 2
+    --- stderr
+    error: `ledger` in [HOME]/.config/quipu/config.toml must be text, not a number
+    hint: write `ledger = "…"`
+    "#);
+    snapshot!(refused("color = \"blue\""), @r#"
+    exit 2
+    --- stderr
+    error: `color` in [HOME]/.config/quipu/config.toml is `blue`
+    hint: it can be "auto", "always" or "never"
+    "#);
+    snapshot!(refused("[roots]\nclaude-code = \"~/.claude\""), @r#"
+    exit 2
+    --- stderr
+    error: `roots.claude-code` in [HOME]/.config/quipu/config.toml must be a list of paths, not text
+    hint: write `claude-code = ["path"]`
+    "#);
+    snapshot!(refused("ledger = \"~bob/ledger.db\""), @"
+    exit 2
+    --- stderr
+    error: `~bob/ledger.db` begins with another user's home
+    hint: write the path in full, or begin with `./` if it is a file's name
+    ");
+}
+
+#[test]
+fn broken_files_are_refused() {
+    snapshot!(refused("color = \"auto\"\nledger =\n"), @"
+    exit 2
+    --- stderr
+    error: the configuration file [HOME]/.config/quipu/config.toml is not TOML
+      caused by: line 2, column 9: string values must be quoted, expected literal string
+    ");
+}
+
+#[test]
+fn a_file_that_was_asked_for_has_to_be_there() {
+    snapshot!(Home::empty().run("sync --config nowhere.toml"), @"
+    exit 2
+    --- stderr
+    error: cannot read the configuration file [HOME]/nowhere.toml
+      caused by: No such file or directory (os error 2)
+    ");
+}
+
+#[test]
+fn without_a_home_the_ledger_has_to_be_named() {
+    let home = Home::small();
+    let run = home.run_with("sync", &[("HOME", "nowhere")]);
+    snapshot!(run, @"
+    exit 2
+    --- stderr
+    error: cannot tell where the ledger is: there is no home folder
+    hint: set HOME, or name the ledger with --ledger
+    ");
+    let variables = [("HOME", ""), ("OPENCLAW_STATE_DIR", ".openclaw")];
+    let run = home.run_with("sync --json --ledger l.db", &variables);
+    assert_eq!(run.json()["sources"], 3);
+}

@@ -1,0 +1,71 @@
+//! `quipu cursors`.
+
+use crate::home::{Home, snapshot};
+
+#[test]
+fn small_home() {
+    let home = Home::small();
+    home.run("sync");
+    snapshot!(home.run("cursors"), @"
+    exit 0
+    --- stdout
+    ~/.claude  claude-code
+      file                                                                                                          read   size  changed           note
+      projects/-home-alice-shop/00000001-0000-4000-8000-000000000001.jsonl                                         6,780  6,780  [MINUTE]
+      projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl                                         5,568  5,568  [MINUTE]
+      projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/agent-a1b2c3d.jsonl                 1,019  1,019  [MINUTE]
+      projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/agent-a1b2c3d.meta.json                94     94  [MINUTE]
+      projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/workflows/run-1/agent-w1.jsonl        438    438  [MINUTE]
+      projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/workflows/run-1/agent-w1.meta.json     56     56  [MINUTE]
+
+    ~/.openclaw  openclaw
+      file                                                              read   size  changed           note
+      agents/main/sessions/13f7ee8b-4916-4c0c-a7c3-6a9d44685f32.jsonl  3,200  3,200  [MINUTE]
+      agents/main/sessions/ebc1d523-9191-4cd7-a277-94985ef8daf0.jsonl  2,484  2,484  [MINUTE]
+      agents/spec/sessions/odd.jsonl                                   1,815  1,815  [MINUTE]
+    ");
+}
+
+#[test]
+fn narrow_terminal() {
+    let home = Home::empty();
+    home.fixture("openclaw/agents/main", ".openclaw/agents/main");
+    home.run("sync");
+    snapshot!(home.run_with("cursors", &[("COLUMNS", "60")]), @"
+    exit 0
+    --- stdout
+    ~/.openclaw  openclaw
+      file                   read   size  changed           note
+      agents/ma…5f32.jsonl  3,200  3,200  [MINUTE]
+      agents/ma…daf0.jsonl  2,484  2,484  [MINUTE]
+    ");
+}
+
+#[test]
+fn for_machines() {
+    let home = Home::small();
+    home.run("sync");
+    let cursors = home.run("cursors --json").json_lines();
+    assert_eq!(cursors.len() as u64, home.run("sync --json").json()["sources"]);
+    for cursor in cursors {
+        let path = home.path(cursor["root"].as_str().unwrap().replace("[HOME]/", ""));
+        let size = std::fs::metadata(path.join(cursor["path"].as_str().unwrap())).unwrap().len();
+        assert_eq!(cursor["size"], size);
+        assert_eq!(cursor["offset"].as_u64().unwrap() + cursor["tail"].as_u64().unwrap(), size);
+        assert!(cursor["mtime"].is_i64());
+    }
+}
+
+#[test]
+fn a_last_line_without_an_end() {
+    let home = Home::empty();
+    home.write(".openclaw/agents/main/sessions/a.jsonl", "{\"role\":\"user\"}\n{\"role\":");
+    home.run("sync");
+    snapshot!(home.run("cursors"), @"
+    exit 0
+    --- stdout
+    ~/.openclaw  openclaw
+      file                          read  size  changed           note
+      agents/main/sessions/a.jsonl    16    24  [MINUTE]  +8 waiting
+    ");
+}

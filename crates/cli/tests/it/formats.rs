@@ -1,0 +1,54 @@
+//! `quipu formats`.
+
+use quipu_transcript::format::FORMATS;
+
+use crate::home::{Home, snapshot};
+
+#[test]
+fn for_people() {
+    snapshot!(Home::empty().run("formats"), @"
+    exit 0
+    --- stdout
+    Claude Code
+      name      claude-code
+      roots     ~/.claude
+                ~/.config/claude
+      variable  CLAUDE_CONFIG_DIR
+      clean-up  the agent deletes transcripts after 30 days, by default
+
+      reads                                                     as
+      projects/<slug>/<uuid>.jsonl                              sessions
+      projects/<slug>/agent-<id>.jsonl                          standalone agents
+      projects/<slug>/<uuid>/subagents/**/agent-<id>.jsonl      sub-agents, hidden from lists
+      projects/<slug>/<uuid>/subagents/**/agent-<id>.meta.json  what each sub-agent is for
+      projects/<slug>/<uuid>/tool-results/*                     tool output too large for the transcript
+      history.jsonl                                             every prompt ever typed
+
+    OpenClaw
+      name      openclaw
+      roots     ~/.openclaw
+                ~/.clawdbot
+                ~/.moltbot
+                ~/.moldbot
+      variable  OPENCLAW_STATE_DIR
+
+      reads                                                   as
+      agents/<agent>/sessions/<session>.jsonl                 transcripts
+      agents/<agent>/sessions/<session>-topic-<thread>.jsonl  transcripts of one thread
+      agents/<agent>/sessions/<session>.jsonl.reset.<time>    transcripts from before a reset
+      agents/<agent>/sessions/<session>.jsonl.deleted.<time>  transcripts of deleted sessions
+      agents/<agent>/sessions/<session>.jsonl.bak-*           transcripts from before a repair
+    ");
+}
+
+#[test]
+fn for_machines() {
+    let lines = Home::empty().run("formats --json").json_lines();
+    assert_eq!(lines.len(), FORMATS.len());
+    for (line, format) in lines.iter().zip(FORMATS) {
+        assert_eq!(line["format"], format.name());
+        assert_eq!(line["title"], format.title());
+        assert_eq!(line["reads"].as_array().unwrap().len(), format.reads().len());
+        assert!(line["roots"][0].as_str().unwrap().starts_with("[HOME]/."));
+    }
+}

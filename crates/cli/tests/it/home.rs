@@ -1,0 +1,221 @@
+//! A temporary home with an agent's files, and the binary that runs in it.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Compares what a command printed with an inline snapshot.
+macro_rules! snapshot {
+    ($run:expr, @$expected:literal) => {
+        insta::with_settings!({filters => $crate::home::filters()}, {
+            insta::assert_snapshot!($run, @$expected);
+        })
+    };
+}
+pub(crate) use snapshot;
+
+/// What differs from run to run or from machine to machine.
+pub(crate) fn filters() -> Vec<(&'static str, &'static str)> {
+    vec![
+        (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[MINUTE]"),
+        (r"\(\d{4}-\d\d-\d\d\)", "([DAY])"),
+        (r"[\d.]+ [kM]B, [\d.]+ ×", "[SIZE], [RATIO] ×"),
+        (r#""(mtime|modified_at)":\d+"#, r#""$1":"[TIME]""#),
+        (r#""id":"[0-9a-f-]{36}","bytes":\d+"#, r#""id":"[ID]","bytes":"[BYTES]""#),
+    ]
+}
+
+/// A home folder that is removed at the end.
+pub(crate) struct Home {
+    folder: TempDir,
+}
+
+impl Home {
+    /// Nothing in it.
+    pub(crate) fn empty() -> Home {
+        Home { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// A few files of both agents.
+    pub(crate) fn small() -> Home {
+        let home = Home::empty();
+        let shop = ".claude/projects/-home-alice-shop";
+        for name in ["00000001", "00000004"] {
+            let id = format!("{name}-0000-4000-8000-00000000000{}", &name[7..]);
+            home.fixture(
+                &format!("claude-code/projects/-home-alice-shop/{id}.jsonl"),
+                &format!("{shop}/{id}.jsonl"),
+            );
+        }
+        let agents = "00000004-0000-4000-8000-000000000004";
+        home.fixture(
+            &format!("claude-code/projects/-home-alice-shop/{agents}"),
+            &format!("{shop}/{agents}"),
+        );
+        home.fixture("openclaw/agents/main", ".openclaw/agents/main");
+        home.fixture(
+            "openclaw/agents/spec/sessions/odd.jsonl",
+            ".openclaw/agents/spec/sessions/odd.jsonl",
+        );
+        home
+    }
+
+    /// Every fixture of both agents.
+    pub(crate) fn full() -> Home {
+        let home = Home::empty();
+        home.fixture("claude-code", ".claude");
+        home.fixture("openclaw", ".openclaw");
+        home
+    }
+
+    /// Copies a fixture, as if it had been written ten days ago.
+    pub(crate) fn fixture(&self, from: &str, to: &str) {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transcript/fixtures");
+        copy(&fixtures.join(from), &self.path(to));
+    }
+
+    /// A path in it.
+    pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    /// Writes a file and the folders above it.
+    pub(crate) fn write(&self, path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        make_old(&path);
+    }
+
+    /// The default ledger.
+    pub(crate) fn ledger(&self) -> PathBuf {
+        self.path(".local/share/quipu/ledger.db")
+    }
+
+    /// The binary, with nothing in its environment but a home.
+    pub(crate) fn command<I: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = I>,
+    ) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+        command
+            .args(arguments)
+            .env_clear()
+            .env("HOME", self.folder.path())
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs `quipu` with arguments that have no spaces in them.
+    #[track_caller]
+    pub(crate) fn run(&self, arguments: &str) -> Run {
+        self.run_with(arguments, &[])
+    }
+
+    /// Runs it with some variables.
+    #[track_caller]
+    pub(crate) fn run_with(&self, arguments: &str, variables: &[(&str, &str)]) -> Run {
+        let mut command = self.command(arguments.split_whitespace());
+        command.envs(variables.iter().copied());
+        self.finish(command)
+    }
+
+    /// Runs a command to its end.
+    #[track_caller]
+    pub(crate) fn finish(&self, mut command: Command) -> Run {
+        let output = command.output().unwrap();
+        let text = |bytes: Vec<u8>| {
+            let text = String::from_utf8(bytes).expect("output is UTF-8");
+            text.replace(self.folder.path().to_str().unwrap(), "[HOME]")
+        };
+        Run {
+            code: output.status.code().expect("an exit code, not a signal"),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+}
+
+/// How a command ended and what it printed.
+pub(crate) struct Run {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Run {
+    /// Every line of stdout as JSON.
+    #[track_caller]
+    pub(crate) fn json_lines(&self) -> Vec<Value> {
+        assert_eq!(self.code, 0, "{self}");
+        let lines = self.stdout.lines();
+        lines.map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+    }
+
+    /// The only line of stdout as JSON.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        let mut lines = self.json_lines();
+        assert_eq!(lines.len(), 1, "{self}");
+        lines.remove(0)
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "exit {}", self.code)?;
+        for (name, text) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
+            if !text.is_empty() {
+                write!(f, "--- {name}\n{text}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Every file below a folder, with its bytes, by relative path.
+pub(crate) fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.push((
+                    path.strip_prefix(folder).unwrap().to_owned(),
+                    fs::read(&path).unwrap(),
+                ));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn copy(from: &Path, to: &Path) {
+    if from.is_dir() {
+        for entry in fs::read_dir(from).unwrap() {
+            let name = entry.unwrap().file_name();
+            copy(&from.join(&name), &to.join(&name));
+        }
+        return;
+    }
+    fs::create_dir_all(to.parent().unwrap()).unwrap();
+    fs::write(to, fs::read(from).unwrap()).unwrap();
+    make_old(to);
+}
+
+/// Ten and a half days: far from where a day more or less would begin.
+fn make_old(path: &Path) {
+    let time = SystemTime::now() - Duration::from_secs(252 * 60 * 60);
+    File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+}

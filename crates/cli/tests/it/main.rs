@@ -1,0 +1,16 @@
+//! The real binary, in a home of its own. A few tests per command, to see that it is wired up; what
+//! the library does is tested there.
+
+mod home;
+
+mod config;
+mod cursors;
+mod formats;
+mod help;
+mod overview;
+mod rebuild;
+mod refusals;
+mod restore;
+mod status;
+mod sync;
+mod terminal;

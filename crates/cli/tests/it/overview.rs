@@ -1,0 +1,161 @@
+//! `quipu` without a command.
+
+use crate::home::{Home, snapshot};
+
+#[test]
+fn empty_home() {
+    let home = Home::empty();
+    snapshot!(home.run(""), @r#"
+    exit 0
+    --- stdout
+    Nothing to collect yet. quipu looked for files of Claude Code and OpenClaw:
+
+      Claude Code  ~/.claude  not there
+                   ~/.config/claude  not there
+      OpenClaw     ~/.openclaw  not there
+                   ~/.clawdbot  not there
+                   ~/.moltbot  not there
+                   ~/.moldbot  not there
+
+    If they are elsewhere, set CLAUDE_CONFIG_DIR or OPENCLAW_STATE_DIR, or name their folders in ~/.config/quipu/config.toml:
+
+      [roots]
+      claude-code = ["/path/to/folder"]
+    "#);
+}
+
+#[test]
+fn small_home() {
+    let home = Home::small();
+    snapshot!(home.run(""), @"
+    exit 0
+    --- stdout
+    5 sessions in 9 files, every byte kept
+
+                   sessions  sub-agents  records     size
+      Claude Code         2           2       33  14.0 kB
+      OpenClaw            3           0       36  7.50 kB
+
+      ledger     ~/.local/share/quipu/ledger.db
+                 [SIZE], [RATIO] × what it holds
+      collected  69 records (21.5 kB) from 9 files, all new
+      oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
+      odd        19 problems noted, nothing lost; see `quipu status`
+
+      quipu status   what was left out and why, and what was odd
+      quipu restore  give files back, byte for byte
+      quipu --help   everything else
+    ");
+}
+
+#[test]
+fn small_home_again() {
+    let home = Home::small();
+    home.run("");
+    snapshot!(home.run("--quiet"), @"
+    exit 0
+    --- stdout
+    5 sessions in 9 files, every byte kept
+
+                   sessions  sub-agents  records     size
+      Claude Code         2           2       33  14.0 kB
+      OpenClaw            3           0       36  7.50 kB
+
+      ledger     ~/.local/share/quipu/ledger.db
+                 [SIZE], [RATIO] × what it holds
+      collected  nothing new in 9 files
+      oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
+      odd        19 problems noted, nothing lost; see `quipu status`
+    ");
+}
+
+#[test]
+fn narrow_terminal() {
+    let home = Home::small();
+    let run = home.run_with("", &[("COLUMNS", "40")]);
+    for line in run.stdout.lines() {
+        assert!(line.chars().count() <= 40, "{line}");
+    }
+    snapshot!(run, @"
+    exit 0
+    --- stdout
+    5 sessions in 9 files, every byte kept
+
+      Claude Code
+        sessions    2
+        sub-agents  2
+        records     33
+        size        14.0 kB
+      OpenClaw
+        sessions    3
+        sub-agents  0
+        records     36
+        size        7.50 kB
+
+      ledger     ~/.local/share/quipu/
+                 ledger.db
+                 [SIZE], [RATIO] × what it
+                 holds
+      collected  69 records (21.5 kB) from 9
+                 files, all new
+      oldest     last changed 10 days ago
+                 ([DAY]), 20 days left,
+                 assuming Claude Code's
+                 default of 30 days
+      odd        19 problems noted, nothing
+                 lost; see `quipu status`
+
+      quipu status
+        what was left out and why, and what
+        was odd
+      quipu restore
+        give files back, byte for byte
+      quipu --help
+        everything else
+    ");
+}
+
+#[test]
+fn sources_that_are_gone_are_rescued() {
+    let home = Home::small();
+    home.run("");
+    std::fs::remove_dir_all(home.path(".openclaw")).unwrap();
+    snapshot!(home.run(""), @"
+    exit 0
+    --- stdout
+    5 sessions in 9 files, every byte kept
+
+                   sessions  sub-agents  records     size
+      Claude Code         2           2       33  14.0 kB
+      OpenClaw            3           0       36  7.50 kB
+
+      ledger     ~/.local/share/quipu/ledger.db
+                 [SIZE], [RATIO] × what it holds
+      collected  nothing new in 6 files
+      noticed    3 gone; what the files held before is kept
+      rescued    3 sessions whose files are gone from disk
+      oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
+      odd        19 problems noted, nothing lost; see `quipu status`
+
+      quipu status   what was left out and why, and what was odd
+      quipu restore  give files back, byte for byte
+      quipu --help   everything else
+    ");
+}
+
+#[test]
+fn for_machines() {
+    let home = Home::small();
+    let overview = home.run("--json").json();
+    assert_eq!(overview["sync"]["sources"], overview["sync"]["sources_added"]);
+    assert_eq!(overview["status"]["formats"][0]["format"], "claude-code");
+    let overview = home.run("--json").json();
+    assert_eq!(overview["sync"]["bytes_read"], 0);
+}
+
+#[test]
+fn for_machines_with_nothing_to_collect() {
+    let overview = Home::empty().run("--json").json();
+    assert_eq!(overview["sync"]["sources"], 0);
+    assert_eq!(overview["status"]["formats"][0]["sessions"], 0);
+}

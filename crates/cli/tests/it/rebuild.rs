@@ -1,0 +1,39 @@
+//! `quipu rebuild`.
+
+use crate::home::{Home, snapshot};
+
+#[test]
+fn derives_the_same_again() {
+    let home = Home::small();
+    home.run("sync");
+    let before = home.run("status --json").json();
+    snapshot!(home.run("rebuild"), @"
+    exit 0
+    --- stdout
+    rebuilt 7 sessions from 69 records
+    ");
+    let after = home.run("status --json").json();
+    assert_eq!(before["formats"], after["formats"]);
+    assert_eq!(before["problems"], after["problems"]);
+}
+
+#[test]
+fn for_machines() {
+    let home = Home::small();
+    home.run("sync");
+    let report = home.run("rebuild --json").json();
+    assert!(report["records"].as_u64().unwrap() > 0);
+    assert!(report["sessions"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn makes_no_ledger() {
+    let home = Home::empty();
+    snapshot!(home.run("rebuild"), @"
+    exit 2
+    --- stderr
+    error: there is no ledger at [HOME]/.local/share/quipu/ledger.db
+    hint: run `quipu sync` to collect into a new ledger, or name another with --ledger
+    ");
+    assert!(!home.path(".local").exists());
+}

@@ -1,0 +1,108 @@
+//! Ledgers that cannot be used: refused with a hint, and left as they are.
+
+use std::fs;
+
+use crate::home::{Home, Run, files, snapshot};
+
+/// Every command that opens the ledger.
+const COMMANDS: [&str; 6] = ["", "sync", "status", "cursors", "rebuild", "restore --all --to out"];
+
+#[track_caller]
+fn refused(home: &Home, ledger: &str) -> Run {
+    let before = files(&home.path("kept"));
+    for command in COMMANDS {
+        let run = home.run(&format!("{command} --ledger kept/{ledger}"));
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{command}: {run}");
+        assert!(run.stderr.contains("\nhint: "), "{command}: {run}");
+    }
+    let run = home.run(&format!("sync --ledger kept/{ledger}"));
+    // The lock beside a ledger may appear; nothing that was there may change.
+    let after = files(&home.path("kept"));
+    for file in before {
+        assert!(after.contains(&file), "{} was changed", file.0.display());
+    }
+    run
+}
+
+#[test]
+fn a_text_file() {
+    let home = Home::small();
+    home.write("kept/notes.txt", "my notes\n".repeat(100));
+    snapshot!(refused(&home, "notes.txt"), @"
+    exit 2
+    --- stderr
+    error: [HOME]/kept/notes.txt is not a quipu ledger: it is not an SQLite file
+    hint: nothing was changed; name another file with --ledger, or see `quipu config show`
+    ");
+}
+
+#[test]
+fn an_empty_file() {
+    let home = Home::small();
+    home.write("kept/empty", "");
+    snapshot!(refused(&home, "empty"), @"
+    exit 2
+    --- stderr
+    error: [HOME]/kept/empty is not a quipu ledger: it is too short to be one
+    hint: nothing was changed; name another file with --ledger, or see `quipu config show`
+    ");
+}
+
+#[test]
+fn a_folder() {
+    let home = Home::small();
+    home.write("kept/folder/file", "");
+    snapshot!(refused(&home, "folder"), @"
+    exit 2
+    --- stderr
+    error: [HOME]/kept/folder is not a quipu ledger: it is a folder
+    hint: nothing was changed; name another file with --ledger, or see `quipu config show`
+    ");
+}
+
+#[test]
+fn another_programs_database() {
+    let home = Home::small();
+    home.run("sync --ledger kept/other.db");
+    change(&home, 68, [1, 2, 3, 4]);
+    snapshot!(refused(&home, "other.db"), @"
+    exit 2
+    --- stderr
+    error: [HOME]/kept/other.db is not a quipu ledger: it is an SQLite file of another program
+    hint: nothing was changed; name another file with --ledger, or see `quipu config show`
+    ");
+}
+
+#[test]
+fn a_newer_ledger() {
+    let home = Home::small();
+    home.run("sync --ledger kept/other.db");
+    change(&home, 60, [0, 0, 0, 99]);
+    snapshot!(refused(&home, "other.db"), @"
+    exit 2
+    --- stderr
+    error: [HOME]/kept/other.db was written by a newer quipu (schema 99, this one knows 1)
+    hint: nothing was changed; use the newest quipu with this ledger
+    ");
+}
+
+#[test]
+fn a_path_below_a_file() {
+    let home = Home::small();
+    home.write("kept/file", "text");
+    snapshot!(refused(&home, "file/ledger.db"), @"
+    exit 2
+    --- stderr
+    error: cannot create folder [HOME]/kept/file
+      caused by: File exists (os error 17)
+    hint: nothing is overwritten; restore into an empty folder
+    ");
+}
+
+/// Changes four bytes of the SQLite header.
+fn change(home: &Home, offset: usize, bytes: [u8; 4]) {
+    let path = home.path("kept/other.db");
+    let mut file = fs::read(&path).unwrap();
+    file[offset..offset + 4].copy_from_slice(&bytes);
+    fs::write(&path, file).unwrap();
+}

@@ -1,0 +1,154 @@
+//! `quipu restore`.
+
+use crate::home::{Home, files, snapshot};
+
+#[test]
+fn everything_byte_for_byte() {
+    let home = Home::full();
+    home.run("sync");
+    snapshot!(home.run("restore --all --to out"), @"
+    exit 0
+    --- stdout
+    50 files (109 kB) restored to ~/out
+    ");
+    for (format, root) in [("claude-code", ".claude"), ("openclaw", ".openclaw")] {
+        let sources = files(&home.path(root));
+        let restored = files(&home.path("out").join(format));
+        assert!(restored.len() > 10);
+        for (path, bytes) in &restored {
+            let source = sources.iter().find(|(source, _)| source == path);
+            assert_eq!(source.map(|(_, bytes)| bytes), Some(bytes), "{}", path.display());
+        }
+        // Whatever is not given back was never collected.
+        for (path, _) in sources.iter().filter(|source| !restored.contains(source)) {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let is_left_out = ["README.md", "MEMORY.md", "notes.jsonl", "journal.jsonl"]
+                .contains(&name)
+                || name.starts_with("sessions");
+            assert!(is_left_out, "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn one_session_with_its_subagents() {
+    let home = Home::full();
+    home.run("sync");
+    snapshot!(home.run("restore 00000004 --to out"), @"
+    exit 0
+    --- stdout
+    5 files (7.17 kB) restored to ~/out
+         size  file
+      5.57 kB  claude-code/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl
+      1.02 kB  claude-code/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/agent-a1b2c3d.jsonl
+         94 B  claude-code/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/agent-a1b2c3d.meta.json
+        438 B  claude-code/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/workflows/run-1/agent-w1.jsonl
+         56 B  claude-code/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/workflows/run-1/agent-w1.meta.json
+    ");
+}
+
+#[test]
+fn for_machines() {
+    let home = Home::full();
+    home.run("sync");
+    let report = home.run("restore 00000001 --to out --json").json();
+    assert_eq!(report["files"], 1);
+    assert_eq!(report["bytes"], 6780);
+    assert_eq!(report["restored"][0]["generation"], 1);
+}
+
+#[test]
+fn no_match() {
+    let home = Home::small();
+    home.run("sync");
+    snapshot!(home.run("restore zebra --to out"), @"
+    exit 1
+    --- stderr
+    error: no session matches `zebra`
+    hint: give an id or the beginning of one; `quipu cursors` lists every file with its session's id
+    ");
+    assert!(!home.path("out").exists());
+}
+
+#[test]
+fn several_matches() {
+    let home = Home::small();
+    home.run("sync");
+    snapshot!(home.run("restore 0000 --to out"), @"
+    exit 1
+    --- stderr
+    error: `0000` matches 2 sessions
+    hint: give more of the id; it may mean
+          00000001-0000-4000-8000-000000000001
+          00000004-0000-4000-8000-000000000004
+    ");
+}
+
+#[test]
+fn nothing_is_overwritten() {
+    let home = Home::small();
+    home.run("sync");
+    let target = "out/openclaw/agents/spec/sessions/odd.jsonl";
+    home.write(target, "mine");
+    snapshot!(home.run("restore odd --to out"), @"
+    exit 2
+    --- stderr
+    error: cannot create [HOME]/out/openclaw/agents/spec/sessions/odd.jsonl
+      caused by: File exists (os error 17)
+    hint: nothing is overwritten; restore into an empty folder
+    ");
+    assert_eq!(std::fs::read(home.path(target)).unwrap(), b"mine");
+}
+
+#[test]
+fn generations() {
+    let home = Home::empty();
+    let source = ".openclaw/agents/main/sessions/a.jsonl";
+    let line = |text: &str| format!("{{\"role\":\"user\",\"content\":\"{text}\"}}\n");
+    home.write(source, line("first").repeat(3));
+    home.run("sync");
+    home.write(source, line("second"));
+    home.run("sync");
+    let restored = |to: &str| files(&home.path(to).join("openclaw/agents/main/sessions"));
+
+    assert_eq!(home.run("restore a --to newest").code, 0);
+    assert_eq!(restored("newest"), [("a.jsonl".into(), line("second").into_bytes())]);
+    assert_eq!(home.run("restore a --to first --generation 1").code, 0);
+    assert_eq!(restored("first"), [("a.jsonl".into(), line("first").repeat(3).into_bytes())]);
+    assert_eq!(home.run("restore a --to all --generation all").code, 0);
+    assert_eq!(restored("all").len(), 2);
+    snapshot!(home.run("restore a --to none --generation 7"), @"
+    exit 1
+    --- stderr
+    error: no generation matches `7`
+    hint: `quipu cursors` lists how many generations each file has had
+    ");
+}
+
+#[test]
+fn what_to_restore_has_to_be_said_once() {
+    let home = Home::empty();
+    for arguments in [
+        "restore --to out",
+        "restore a --all --to out",
+        "restore --all",
+        "restore --all --to out --generation 0",
+        "restore --all --to out --generation newest",
+    ] {
+        let run = home.run(arguments);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{arguments}");
+        assert!(run.stderr.starts_with("error: "), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn there_has_to_be_a_ledger() {
+    let home = Home::small();
+    snapshot!(home.run("restore --all --to out"), @"
+    exit 2
+    --- stderr
+    error: there is no ledger at [HOME]/.local/share/quipu/ledger.db
+    hint: run `quipu sync` to collect into a new ledger, or name another with --ledger
+    ");
+    assert!(!home.path(".local").exists());
+}

@@ -1,0 +1,143 @@
+//! `quipu status`.
+
+use crate::home::{Home, snapshot};
+
+#[test]
+fn without_a_ledger_it_makes_none() {
+    let home = Home::small();
+    snapshot!(home.run("status"), @"
+    exit 0
+    --- stdout
+    There is no ledger yet at ~/.local/share/quipu/ledger.db.
+    Run `quipu sync` to make one and collect what is below.
+
+    Claude Code
+      roots     ~/.claude  there
+                ~/.config/claude  not there
+      oldest    ~/.claude/projects/-home-alice-shop/00000001-0000-4000-8000-000000000001.jsonl
+                last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
+      left out  1 file: workflow journal, not a transcript  projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/workflows/run-1/journal.jsonl
+
+    OpenClaw
+      roots     ~/.openclaw  there
+                ~/.clawdbot  not there
+                ~/.moltbot  not there
+                ~/.moldbot  not there
+      oldest    ~/.openclaw/agents/main/sessions/ebc1d523-9191-4cd7-a277-94985ef8daf0.jsonl
+                last changed 10 days ago ([DAY])
+      left out  1 file: session index: not collected yet  agents/main/sessions/sessions.json
+    ");
+    assert!(!home.path(".local").exists());
+}
+
+#[test]
+fn without_a_ledger_for_machines() {
+    let home = Home::small();
+    let status = home.run("status --json").json();
+    assert_eq!(status["ledger"]["exists"], false);
+    for format in status["formats"].as_array().unwrap() {
+        assert_eq!(format["sessions"], 0);
+        assert_eq!(format["roots"][0]["state"], "collected");
+    }
+    assert!(!home.path(".local").exists());
+}
+
+#[test]
+fn small_home() {
+    let home = Home::small();
+    home.run("sync");
+    snapshot!(home.run("status"), @"
+    exit 0
+    --- stdout
+    Ledger
+      path     ~/.local/share/quipu/ledger.db
+      size     [SIZE], [RATIO] × the 21.5 kB it holds
+      records  69
+
+    Claude Code
+      roots     ~/.claude
+                ~/.config/claude  not there
+      sessions  2 sessions, 2 sub-agents
+      records   33 records, 14.0 kB in 6 files
+      oldest    ~/.claude/projects/-home-alice-shop/00000001-0000-4000-8000-000000000001.jsonl
+                last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
+      left out  1 file: workflow journal, not a transcript  projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/workflows/run-1/journal.jsonl
+
+    OpenClaw
+      roots     ~/.openclaw
+                ~/.clawdbot  not there
+                ~/.moltbot  not there
+                ~/.moldbot  not there
+      sessions  3 sessions
+      records   36 records, 7.50 kB in 3 files
+      oldest    ~/.openclaw/agents/main/sessions/ebc1d523-9191-4cd7-a277-94985ef8daf0.jsonl
+                last changed 10 days ago ([DAY])
+      left out  1 file: session index: not collected yet  agents/main/sessions/sessions.json
+      unknown   (no type)  4 records
+
+    Problems  noted; nothing is lost
+      kind                times  meaning
+      bad_field               6  A field of an unexpected type.
+      bad_time                2  A time that cannot be read.
+      dangling_reference      1  A summary or label that points at an entry this session does not have.
+      duplicate_key           1  The same key twice in one object; the last one counts.
+      header_mismatch         1  The header names another session than the file's name does.
+      header_repeated         1  A second header line.
+      missing_parent          1  The parent entry is nowhere in the session.
+      newer_version           1  Written by a newer release than this version knows.
+      no_type                 4  An object without a usable type.
+      orphan_result           1  A tool result that answers no call of the session.
+    ");
+}
+
+#[test]
+fn narrow_terminal() {
+    let home = Home::full();
+    home.run("sync");
+    let run = home.run_with("status", &[("COLUMNS", "40")]);
+    assert_eq!(run.code, 0);
+    for line in run.stdout.lines() {
+        assert!(line.chars().count() <= 40, "{line}");
+    }
+}
+
+#[test]
+fn for_machines() {
+    let home = Home::full();
+    home.run("sync");
+    let status = home.run("status --json").json();
+    assert_eq!(status["ledger"]["exists"], true);
+    let format = &status["formats"][0];
+    for key in ["roots", "skipped"] {
+        assert!(!format[key].as_array().unwrap().is_empty(), "{key}: {format}");
+    }
+    for key in ["sessions", "records", "bytes"] {
+        assert!(format[key].as_u64().unwrap() > 0, "{key}: {format}");
+    }
+    assert!(format["gone"].is_u64());
+    assert_eq!(format["unknown_types"]["crystal-ball"], 1);
+    assert!(status["problems"]["bad_field"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn it_collects_nothing() {
+    let home = Home::small();
+    home.run("sync");
+    home.fixture("openclaw/agents/pi", ".openclaw/agents/pi");
+    let before = home.run("status --json").json();
+    let after = home.run("status --json").json();
+    assert_eq!(before["ledger"]["records"], after["ledger"]["records"]);
+    assert_eq!(home.run("sync --json").json()["sources_added"], 1);
+}
+
+#[test]
+fn what_is_gone_is_told() {
+    let home = Home::small();
+    home.run("sync");
+    std::fs::remove_dir_all(home.path(".openclaw")).unwrap();
+    home.run("sync");
+    let status = home.run("status --json").json();
+    assert_eq!(status["formats"][1]["gone"], 3);
+    assert_eq!(status["formats"][1]["roots"][0]["state"], "absent");
+    assert!(home.run("status").stdout.contains("3 files no longer on disk; kept"));
+}

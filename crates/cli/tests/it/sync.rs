@@ -1,0 +1,113 @@
+//! `quipu sync`.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::home::{Home, snapshot};
+
+const TRANSCRIPT: &str =
+    ".claude/projects/-home-alice-shop/00000001-0000-4000-8000-000000000001.jsonl";
+
+#[test]
+fn nothing_to_collect() {
+    snapshot!(Home::empty().run("sync"), @r#"
+    exit 0
+    --- stdout
+    Nothing to collect yet. quipu looked for files of Claude Code and OpenClaw:
+
+      Claude Code  ~/.claude  not there
+                   ~/.config/claude  not there
+      OpenClaw     ~/.openclaw  not there
+                   ~/.clawdbot  not there
+                   ~/.moltbot  not there
+                   ~/.moldbot  not there
+
+    If they are elsewhere, set CLAUDE_CONFIG_DIR or OPENCLAW_STATE_DIR, or name their folders in ~/.config/quipu/config.toml:
+
+      [roots]
+      claude-code = ["/path/to/folder"]
+    "#);
+}
+
+#[test]
+fn first_and_second_time() {
+    let home = Home::small();
+    snapshot!(home.run("sync"), @"
+    exit 0
+    --- stdout
+    collected  69 records (21.5 kB) from 9 files, all new
+    odd        19 problems noted, nothing lost; see `quipu status`
+    ");
+    snapshot!(home.run("sync"), @"
+    exit 0
+    --- stdout
+    collected  nothing new in 9 files
+    ");
+}
+
+#[test]
+fn one_more_line() {
+    let home = Home::small();
+    home.run("sync");
+    let mut file = OpenOptions::new().append(true).open(home.path(TRANSCRIPT)).unwrap();
+    file.write_all(b"{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"more\"}}\n")
+        .unwrap();
+    snapshot!(home.run("sync"), @"
+    exit 0
+    --- stdout
+    collected  1 record (59 B) from 1 of 9 files
+    ");
+}
+
+#[test]
+fn files_that_go_away() {
+    let home = Home::small();
+    home.run("sync");
+    std::fs::remove_file(home.path(TRANSCRIPT)).unwrap();
+    snapshot!(home.run("sync"), @"
+    exit 0
+    --- stdout
+    collected  nothing new in 8 files
+    noticed    1 gone; what the files held before is kept
+    ");
+}
+
+#[test]
+fn for_machines() {
+    let home = Home::small();
+    let report = home.run("sync --json").json();
+    for key in ["sources", "sources_changed", "records_added", "bytes_read"] {
+        assert!(report[key].as_u64().unwrap() > 0, "{key}: {report}");
+    }
+    assert!(report["problems"].is_u64());
+    let report = home.run("sync --json").json();
+    for key in ["sources_changed", "records_added", "bytes_read", "lines_parsed"] {
+        assert_eq!(report[key], 0, "{key}: {report}");
+    }
+}
+
+#[test]
+fn quiet_says_nothing() {
+    let run = Home::small().run("sync -q");
+    assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (0, "", ""));
+}
+
+#[test]
+fn roots_come_from_the_environment() {
+    let home = Home::empty();
+    home.fixture("claude-code/history.jsonl", "one/history.jsonl");
+    home.fixture("claude-code/history.jsonl", ".claude/history.jsonl");
+    home.fixture("openclaw/agents/main", "two/agents/main");
+    let variables = [("CLAUDE_CONFIG_DIR", "one, nowhere"), ("OPENCLAW_STATE_DIR", "~/two")];
+    assert_eq!(home.run_with("sync --json", &variables).json()["sources"], 3);
+}
+
+#[test]
+fn the_ledger_is_its_owners_alone() {
+    let home = Home::small();
+    home.run("sync");
+    let mode = |path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(home.ledger()), 0o600);
+    assert_eq!(mode(home.path(".local/share/quipu")), 0o700);
+}

@@ -1,0 +1,311 @@
+//! Folds in one entry: finds its session, tells a repetition from a new version, hangs it off its
+//! parent, gives it a turn, pairs its tools and counts its bill.
+
+use quipu_transcript::entry::Role;
+use quipu_transcript::format::Part;
+use quipu_transcript::problem::{Problem, ProblemKind};
+use rusqlite::Transaction;
+
+use super::draft::{Detail, DraftEntry, DraftParent, Fact};
+use super::rows::{self, Standing};
+use super::session::{Name, Session};
+use super::tips::Tip;
+use super::tree::Known;
+use super::{Fold, Place, tools, usage};
+use crate::Result;
+use crate::ids::{EntryId, SessionRow};
+
+impl Fold {
+    /// Folds in one entry of a record. Returns its session.
+    pub(super) fn entry(
+        &mut self,
+        tx: &Transaction<'_>,
+        place: &Place<'_>,
+        tip: &mut Tip,
+        id: EntryId,
+        entry: DraftEntry,
+    ) -> Result<Option<SessionRow>> {
+        let Some(name) = session_name(place, &entry) else {
+            rows::insert(tx, place, id, &Standing::default(), &entry)?;
+            return Ok(None);
+        };
+        let session = self.sessions.get(tx, &name, SessionRow(id.0))?;
+        let row = session.row;
+        if tip.session != Some(row) {
+            tip.session = Some(row);
+            session.place(tx, place.source, place.origin)?;
+        }
+        let mut problems = learn(tx, session, &entry)?;
+
+        // The same id again: a repetition is a sighting, anything else a newer version.
+        let older = match &entry.uuid {
+            Some(uuid) => session.find(tx, uuid)?,
+            None => None,
+        };
+        if let Some(known) = older.filter(|known| known.content == entry.content) {
+            tx.prepare_cached("INSERT OR IGNORE INTO sightings (seq, entry) VALUES (?1, ?2)")?
+                .execute((id, known.id))?;
+            tip.last_entry = Some(known.id);
+            tip.last_turn = known.turn;
+            return Ok(Some(row));
+        }
+        session.saw(entry.time);
+
+        problems.extend(header_problem(place, tip, &entry));
+        let mut standing = Standing { session: Some(row), ..Standing::default() };
+        hang(tx, session, tip, &entry, id, &mut standing, &mut problems)?;
+
+        // A prompt begins a turn, unless it is a newer version of one that did.
+        let is_node = is_node(&entry);
+        let is_prompt = entry.marks.is_prompt && is_node;
+        standing.turn = turn_before(tx, session, tip, &entry, &standing, older)?;
+        if is_prompt && older.is_none_or(|older| older.turn != Some(older.id)) {
+            self.turns.begin(id, row, standing.turn, entry.time);
+            session.columns.turns += 1;
+            standing.turn = Some(id);
+        }
+        if is_prompt {
+            session.prompted(entry.text.prose.as_str());
+        }
+
+        let at = tools::At {
+            conn: tx,
+            session: row,
+            is_complete: session.is_complete,
+            entry: id,
+            turn: standing.turn,
+        };
+        if let Some(older) = older {
+            problems.push(Problem::new(ProblemKind::IdReused, ""));
+            supersede(at, session, older)?;
+        }
+        count(session, place, &entry);
+        move_leaf(tx, session, &entry, id, is_node, &mut problems)?;
+        session.tree.set_turn(id, standing.turn);
+        for kind in session.calls.called(at, &entry.calls)? {
+            problems.push(Problem::new(kind, ""));
+        }
+        if !matches!(entry.detail, Detail::Document { .. }) {
+            for result in &entry.results {
+                if let Some(kind) = session.calls.answered(at, result)? {
+                    problems.push(Problem::new(kind, ""));
+                }
+            }
+        }
+        rows::insert(tx, place, id, &standing, &entry)?;
+        let mut cut = Vec::new();
+        if let Some(uuid) = &entry.uuid {
+            let known = Known { id, content: entry.content, turn: standing.turn };
+            cut = session.join(tx, uuid, known)?;
+        }
+        if is_node {
+            tip.last_entry = Some(id);
+            tip.last_turn = standing.turn;
+        }
+
+        if let Some(draft) = &entry.usage {
+            let billed = usage::Billed {
+                session: row,
+                entry: id,
+                turn: standing.turn,
+                time: entry.time,
+                model: &entry.model,
+                provider: &entry.provider,
+                is_sidechain: entry.marks.is_sidechain,
+            };
+            if let Some((turn, before, after)) = self.bills.add(tx, &billed, draft)? {
+                self.turns.bill(tx, turn, &before, &after)?;
+            }
+        }
+        if let Some(turn) = standing.turn {
+            self.turns.add(tx, turn, &entry)?;
+        }
+        for problem in problems.iter().chain(&entry.problems) {
+            self.problem(tx, id, place.source, Some(row), problem)?;
+        }
+        for child in cut {
+            let problem = Problem::new(ProblemKind::ParentCycle, "cut here");
+            self.problem(tx, child, place.source, Some(row), &problem)?;
+        }
+        Ok(Some(row))
+    }
+}
+
+/// The session that an entry belongs to: the file's, or the one that the record names.
+fn session_name(place: &Place<'_>, entry: &DraftEntry) -> Option<Name> {
+    Name::of(place.format, place.origin).or_else(|| {
+        entry.says.iter().find_map(|fact| match fact {
+            Fact::SessionId(id) if !id.is_empty() => Some(Name {
+                format: place.format.name(),
+                agent: place.origin.agent.clone().unwrap_or_default(),
+                id: id.to_string(),
+            }),
+            _ => None,
+        })
+    })
+}
+
+/// Whether an entry is a node of the session's tree.
+fn is_node(entry: &DraftEntry) -> bool {
+    match entry.detail {
+        Detail::Header | Detail::Leaf { .. } | Detail::Prompt | Detail::Document { .. } => false,
+        Detail::None => entry.uuid.is_some() || entry.role.is_some(),
+        _ => true,
+    }
+}
+
+/// Takes in what an entry says about its session. Returns what was odd.
+fn learn(tx: &Transaction<'_>, session: &mut Session, entry: &DraftEntry) -> Result<Vec<Problem>> {
+    let mut problems = Vec::new();
+    for fact in &entry.says {
+        match fact {
+            Fact::Spawned { call, agent_id } => insert_spawned(tx, session.row, agent_id, call)?,
+            Fact::Summary { leaf: Some(leaf), .. } if session.find(tx, leaf)?.is_none() => {
+                problems.push(Problem::new(ProblemKind::DanglingReference, "summary"));
+            }
+            fact => session.learn(fact),
+        }
+    }
+    Ok(problems)
+}
+
+/// A transcript with headers should have exactly one, at its start. Bare lines need none.
+fn header_problem(place: &Place<'_>, tip: &mut Tip, entry: &DraftEntry) -> Option<Problem> {
+    if !place.format.has_headers() || place.origin.part != Part::Transcript {
+        return None;
+    }
+    let is_header = matches!(entry.detail, Detail::Header);
+    let had_header = std::mem::replace(&mut tip.has_header, true);
+    if is_header && had_header && tip.generation == place.generation {
+        Some(Problem::new(ProblemKind::HeaderRepeated, ""))
+    } else if !is_header && !had_header && entry.uuid.is_some() {
+        Some(Problem::new(ProblemKind::HeaderMissing, ""))
+    } else {
+        None
+    }
+}
+
+/// Finds the parent.
+fn hang(
+    tx: &Transaction<'_>,
+    session: &mut Session,
+    tip: &Tip,
+    entry: &DraftEntry,
+    id: EntryId,
+    standing: &mut Standing,
+    problems: &mut Vec<Problem>,
+) -> Result<()> {
+    match &entry.parent {
+        DraftParent::Unsaid if is_node(entry) => standing.parent = tip.last_entry,
+        DraftParent::Unsaid | DraftParent::Root => {}
+        DraftParent::Id(uuid) | DraftParent::After(uuid) if Some(uuid) == entry.uuid.as_ref() => {
+            problems.push(Problem::new(ProblemKind::ParentCycle, "its own parent"));
+        }
+        DraftParent::Id(uuid) => match session.find(tx, uuid)? {
+            Some(known) => standing.parent = Some(known.id),
+            None => {
+                problems.push(Problem::new(ProblemKind::MissingParent, ""));
+                session.tree.wait(uuid, id);
+                standing.missing = Some(uuid.clone());
+            }
+        },
+        // A compaction goes on from there, if that is known; otherwise it is a root like any other.
+        DraftParent::After(uuid) => {
+            standing.parent = session.find(tx, uuid)?.map(|known| known.id);
+        }
+    }
+    Ok(())
+}
+
+/// The turn that an entry would belong to if it began none.
+fn turn_before(
+    tx: &Transaction<'_>,
+    session: &mut Session,
+    tip: &Tip,
+    entry: &DraftEntry,
+    standing: &Standing,
+    older: Option<Known>,
+) -> Result<Option<EntryId>> {
+    if let Some(turn) = older.and_then(|older| older.turn) {
+        return Ok(Some(turn));
+    }
+    let turn = match standing.parent {
+        Some(parent) => session.tree.turn_of(tx, parent)?,
+        None => None,
+    };
+    Ok(match (turn, &entry.parent) {
+        (Some(turn), _) => Some(turn),
+        (None, DraftParent::Root) => None,
+        (None, _) => tip.last_turn,
+    })
+}
+
+/// A newer version takes the place of an older one: what is shown and counted is the newest.
+fn supersede(at: tools::At<'_>, session: &mut Session, older: Known) -> Result<()> {
+    session.columns.tool_calls -= session.calls.withdraw(at, older.id)?;
+    let messages =
+        at.conn.prepare_cached("DELETE FROM messages WHERE id = ?1")?.execute([older.id])?;
+    session.columns.messages -= messages as i64;
+    at.conn
+        .prepare_cached("UPDATE entries SET superseded_by = ?2 WHERE id = ?1")?
+        .execute((older.id, at.entry))?;
+    Ok(())
+}
+
+/// Counts an entry in its session's row.
+fn count(session: &mut Session, place: &Place<'_>, entry: &DraftEntry) {
+    let columns = &mut session.columns;
+    session.is_dirty = true;
+    // A prompt list is not part of the conversation.
+    if place.origin.part != Part::PromptHistory {
+        columns.entries += 1;
+    }
+    columns.messages += i64::from(entry.is_message);
+    columns.tool_calls += entry.calls.len() as i64;
+    columns.compactions += i64::from(matches!(entry.detail, Detail::Compaction(_)));
+    if columns.first_uuid.is_none() {
+        columns.first_uuid.clone_from(&entry.uuid);
+    }
+    // Progress of a sub-agent names the sub-agent's model.
+    if let (Some(Role::Assistant), Some(model)) = (entry.role, &entry.model)
+        && columns.model.as_deref() != Some(model)
+    {
+        columns.model = Some(model.to_string());
+    }
+}
+
+/// The leaf is the last node of the main line, or where a leaf entry moves it.
+fn move_leaf(
+    tx: &Transaction<'_>,
+    session: &mut Session,
+    entry: &DraftEntry,
+    id: EntryId,
+    is_node: bool,
+    problems: &mut Vec<Problem>,
+) -> Result<()> {
+    match &entry.detail {
+        Detail::Leaf { target: None } => session.columns.leaf = None,
+        Detail::Leaf { target: Some(target) } => match session.find(tx, target)? {
+            Some(known) => session.columns.leaf = Some(known.id),
+            None => problems.push(Problem::new(ProblemKind::DanglingReference, "leaf")),
+        },
+        _ if is_node && !entry.marks.is_side && !entry.marks.is_sidechain => {
+            session.columns.leaf = Some(id);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn insert_spawned(
+    tx: &Transaction<'_>,
+    session: SessionRow,
+    agent_id: &str,
+    call: &str,
+) -> Result<()> {
+    tx.prepare_cached(
+        "INSERT OR IGNORE INTO spawned_agents (session, agent_id, call_id) VALUES (?1, ?2, ?3)",
+    )?
+    .execute((session, agent_id, call))?;
+    Ok(())
+}

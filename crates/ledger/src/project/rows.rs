@@ -1,0 +1,217 @@
+//! The statements that add an entry's rows. What they hold is decided elsewhere.
+
+use quipu_transcript::entry::Role;
+use quipu_transcript::problem::{Problem, ProblemKind};
+use rusqlite::Connection;
+
+use super::draft::{Detail, DraftEntry, Fact};
+use super::{Place, search, usage};
+use crate::Result;
+use crate::ids::{EntryId, PackedId, SessionRow, SourceId};
+
+/// Where an entry stands in its session.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Standing {
+    pub(crate) session: Option<SessionRow>,
+    pub(crate) parent: Option<EntryId>,
+    /// The parent that it names, if no such entry is in the session yet.
+    pub(crate) missing: Option<PackedId>,
+    pub(crate) turn: Option<EntryId>,
+}
+
+/// Adds an entry and everything that is read from it alone.
+pub(crate) fn insert(
+    conn: &Connection,
+    place: &Place<'_>,
+    id: EntryId,
+    standing: &Standing,
+    entry: &DraftEntry,
+) -> Result<()> {
+    insert_entry(conn, id, standing, entry)?;
+    insert_message(conn, id, standing, entry)?;
+    insert_detail(conn, place, id, standing, entry)?;
+    index(conn, id, entry)
+}
+
+/// Adds the row of an entry.
+pub(crate) fn insert_entry(
+    conn: &Connection,
+    id: EntryId,
+    standing: &Standing,
+    entry: &DraftEntry,
+) -> Result<()> {
+    conn.prepare_cached(
+        "INSERT INTO entries
+            (id, session, uuid, parent, parent_uuid, turn, type, role, time, is_known, is_meta,
+             is_sidechain, is_mirror, is_error, is_side, is_summary, content)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+    )?
+    .execute(rusqlite::params![
+        id,
+        standing.session,
+        entry.uuid,
+        standing.parent,
+        standing.missing,
+        standing.turn,
+        entry.type_name,
+        entry.role.map(Role::as_str),
+        entry.time,
+        entry.is_known,
+        entry.marks.is_meta,
+        entry.marks.is_sidechain,
+        entry.marks.is_mirror,
+        entry.marks.is_error,
+        entry.marks.is_side,
+        entry.marks.is_compact_summary,
+        entry.content,
+    ])?;
+    Ok(())
+}
+
+/// Adds what the human or the agent said.
+pub(crate) fn insert_message(
+    conn: &Connection,
+    id: EntryId,
+    standing: &Standing,
+    entry: &DraftEntry,
+) -> Result<()> {
+    if let (true, Some(session), Some(role)) = (entry.is_message, standing.session, entry.role) {
+        conn.prepare_cached(
+            "INSERT INTO messages (id, session, turn, role, time, text)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute((
+            id,
+            session,
+            standing.turn,
+            role.as_str(),
+            entry.time,
+            entry.text.prose.as_str(),
+        ))?;
+    }
+    Ok(())
+}
+
+/// Adds the rows of the tables that belong to some kinds of entries.
+fn insert_detail(
+    conn: &Connection,
+    place: &Place<'_>,
+    id: EntryId,
+    standing: &Standing,
+    entry: &DraftEntry,
+) -> Result<()> {
+    match (&entry.detail, standing.session) {
+        (Detail::Prompt, session) => {
+            let project = entry.says.iter().find_map(|fact| match fact {
+                Fact::Cwd(cwd) => Some(cwd),
+                _ => None,
+            });
+            conn.prepare_cached(
+                "INSERT INTO prompts (id, session, project, time, text) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute((id, session, project, entry.time, entry.text.prose.as_str()))?;
+        }
+        (Detail::Document { bytes }, session) => {
+            let origin = place.origin;
+            conn.prepare_cached(
+                "INSERT INTO documents (id, session, source, part, name, bytes)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?
+            .execute((
+                id,
+                session,
+                place.source,
+                origin.part.as_str(),
+                &origin.name,
+                *bytes as i64,
+            ))?;
+            conn.prepare_cached(
+                "UPDATE tool_calls SET output = ?3 WHERE session = ?1 AND output_name = ?2",
+            )?
+            .execute((session, &origin.name, id))?;
+        }
+        (Detail::Compaction(compaction), Some(session)) => {
+            let list = |files: &[String]| serde_json::Value::from(files.to_vec()).to_string();
+            conn.prepare_cached(
+                "INSERT INTO compactions
+                    (id, session, summary, first_kept, compacted_count, tokens_before,
+                     tokens_after, cause, read_files, modified_files)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            )?
+            .execute((
+                id,
+                session,
+                &compaction.summary,
+                &compaction.first_kept,
+                compaction.compacted_count.map(usage::tokens),
+                compaction.tokens_before.map(usage::tokens),
+                compaction.tokens_after.map(usage::tokens),
+                &compaction.cause,
+                list(&compaction.read_files),
+                list(&compaction.modified_files),
+            ))?;
+        }
+        (Detail::Custom { custom_type, data }, Some(session)) => {
+            conn.prepare_cached(
+                "INSERT INTO custom_entries (id, session, custom_type, data) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute((id, session, custom_type, data))?;
+        }
+        (Detail::Label { target, label }, Some(session)) => {
+            conn.prepare_cached(
+                "INSERT INTO labels (id, session, target, label) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute((id, session, target, label))?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Puts an entry's words into the search index.
+pub(crate) fn index(conn: &Connection, id: EntryId, entry: &DraftEntry) -> Result<()> {
+    let text = &entry.text;
+    if text.is_empty() {
+        return Ok(());
+    }
+    let mut left = search::LONGEST;
+    let (prose, cut_1) = text.prose.indexed(&mut left);
+    let (tool_input, cut_2) = text.tool_input.indexed(&mut left);
+    let (tool_result, cut_3) = text.tool_result.indexed(&mut left);
+    let (thinking, cut_4) = text.thinking.indexed(&mut left);
+    conn.prepare_cached(
+        "INSERT INTO search (rowid, tool_result, tool_input, prose, thinking)
+         VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute((id, &*tool_result, &*tool_input, &*prose, &*thinking))?;
+    let cut = cut_1 + cut_2 + cut_3 + cut_4;
+    if cut > 0 {
+        conn.prepare_cached("INSERT INTO partly_indexed (entry, bytes) VALUES (?1, ?2)")?
+            .execute((id, cut as i64))?;
+    }
+    Ok(())
+}
+
+/// Notes a problem, once. Returns whether it is news.
+pub(crate) fn note_problem(
+    conn: &Connection,
+    entry: EntryId,
+    source: SourceId,
+    session: Option<SessionRow>,
+    problem: &Problem,
+) -> Result<bool> {
+    let added = conn
+        .prepare_cached(
+            "INSERT OR IGNORE INTO problems (entry, kind, source, session, detail)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute((entry, problem.kind.as_str(), source, session, &problem.detail))?;
+    Ok(added > 0)
+}
+
+/// Takes a problem back that has solved itself.
+pub(crate) fn forget_problem(conn: &Connection, entry: EntryId, kind: ProblemKind) -> Result<()> {
+    conn.prepare_cached("DELETE FROM problems WHERE entry = ?1 AND kind = ?2")?
+        .execute((entry, kind.as_str()))?;
+    Ok(())
+}

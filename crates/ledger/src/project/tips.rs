@@ -1,0 +1,129 @@
+//! Where the next record of each source goes on: which entry it follows, and in which turn.
+
+use std::collections::HashMap;
+
+use rusqlite::{OptionalExtension, Transaction};
+
+use super::Place;
+use crate::ids::{EntryId, GenerationId, SessionRow, SourceId};
+use crate::{Result, spans};
+
+/// The end of a source, as far as it is folded in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tip {
+    pub(crate) session: Option<SessionRow>,
+    pub(crate) last_entry: Option<EntryId>,
+    pub(crate) last_turn: Option<EntryId>,
+    pub(crate) generation: GenerationId,
+    pub(crate) end: u64,
+    /// A header, or a complaint about its absence, was seen.
+    pub(crate) has_header: bool,
+    is_dirty: bool,
+}
+
+impl Tip {
+    const NOWHERE: Tip = Tip {
+        session: None,
+        last_entry: None,
+        last_turn: None,
+        generation: GenerationId(0),
+        end: 0,
+        has_header: false,
+        is_dirty: false,
+    };
+
+    /// The record does not follow the one before it: a new generation, or a line put into the
+    /// middle of a rewritten file. The entry before it is found through the spans.
+    fn jump(&mut self, tx: &Transaction<'_>, place: &Place<'_>) -> Result<()> {
+        self.last_entry = None;
+        self.last_turn = None;
+        let Some(before) = spans::record_before(tx, place.generation, place.start)? else {
+            return Ok(());
+        };
+        let found = tx
+            .prepare_cached(
+                "SELECT e.id, e.turn
+                   FROM entries e
+                  WHERE e.id = coalesce((SELECT entry FROM sightings WHERE seq = ?1), ?1)",
+            )?
+            .query_row([before], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        if let Some((entry, turn)) = found {
+            self.last_entry = Some(entry);
+            self.last_turn = turn;
+        }
+        Ok(())
+    }
+}
+
+/// The tips of the sources that are being folded in.
+#[derive(Debug, Default)]
+pub(crate) struct Tips {
+    open: HashMap<SourceId, Tip>,
+}
+
+impl Tips {
+    /// The tip that a record at `place` follows.
+    pub(crate) fn before(&mut self, tx: &Transaction<'_>, place: &Place<'_>) -> Result<Tip> {
+        let mut tip = match self.open.get(&place.source) {
+            Some(tip) => *tip,
+            None => load(tx, place.source)?,
+        };
+        if tip.generation != place.generation || tip.end != place.start {
+            tip.jump(tx, place)?;
+        }
+        Ok(tip)
+    }
+
+    /// The record at `place` is folded in.
+    pub(crate) fn advance(&mut self, place: &Place<'_>, mut tip: Tip) {
+        tip.generation = place.generation;
+        tip.end = place.start + place.length;
+        tip.is_dirty = true;
+        self.open.insert(place.source, tip);
+    }
+
+    /// Writes the tips that moved.
+    pub(crate) fn save(&mut self, tx: &Transaction<'_>) -> Result<()> {
+        let mut statement = tx.prepare_cached(
+            "INSERT OR REPLACE INTO source_tips
+                (source, session, last_entry, last_turn, generation, end, has_header)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?;
+        for (source, tip) in &mut self.open {
+            if std::mem::take(&mut tip.is_dirty) {
+                statement.execute((
+                    source,
+                    tip.session,
+                    tip.last_entry,
+                    tip.last_turn,
+                    tip.generation,
+                    tip.end as i64,
+                    tip.has_header,
+                ))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn load(tx: &Transaction<'_>, source: SourceId) -> Result<Tip> {
+    let tip = tx
+        .prepare_cached(
+            "SELECT session, last_entry, last_turn, generation, end, has_header
+               FROM source_tips WHERE source = ?1",
+        )?
+        .query_row([source], |row| {
+            Ok(Tip {
+                session: row.get(0)?,
+                last_entry: row.get(1)?,
+                last_turn: row.get(2)?,
+                generation: row.get(3)?,
+                end: row.get::<_, i64>(4)? as u64,
+                has_header: row.get(5)?,
+                is_dirty: false,
+            })
+        })
+        .optional()?;
+    Ok(tip.unwrap_or(Tip::NOWHERE))
+}

@@ -1,0 +1,82 @@
+//! Other processes: the test binary runs itself with a task for [`run`].
+
+use std::io::Read;
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::home::Home;
+use quipu_ledger::Ledger;
+
+const TASK: &str = "QUIPU_TEST_TASK";
+const FOLDER: &str = "QUIPU_TEST_FOLDER";
+
+/// A process with a task. It begins when its standard input ends.
+pub(crate) fn command(home: &Home, task: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    with_arguments(&mut command, home, task);
+    command
+}
+
+/// The same process, started by another program.
+pub(crate) fn command_under(program: &str, arguments: &[&str], home: &Home, task: &str) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).arg(std::env::current_exe().unwrap());
+    with_arguments(&mut command, home, task);
+    command
+}
+
+fn with_arguments(command: &mut Command, home: &Home, task: &str) {
+    command
+        .args(["--exact", "child::run", "--nocapture", "--test-threads=1"])
+        .env(TASK, task)
+        .env(FOLDER, home.folder())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+}
+
+/// Starts so many processes with the same task.
+pub(crate) fn start(home: &Home, task: &str, number: usize) -> Vec<Child> {
+    (0..number).map(|_| command(home, task).spawn().unwrap()).collect()
+}
+
+/// Lets them all begin, and waits for them.
+#[track_caller]
+pub(crate) fn finish(mut children: Vec<Child>) {
+    for child in &mut children {
+        drop(child.stdin.take());
+    }
+    for child in children {
+        assert_success(&child.wait_with_output().unwrap());
+    }
+}
+
+#[track_caller]
+pub(crate) fn assert_success(output: &Output) {
+    assert!(
+        output.status.success(),
+        "a child failed\n{}\n{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// What a child does. Without a task it is no child.
+#[test]
+fn run() {
+    let (Ok(task), Ok(folder)) = (std::env::var(TASK), std::env::var(FOLDER)) else { return };
+    let home = Home::of(folder);
+    let mut input = String::new();
+    std::io::stdin().read_to_string(&mut input).unwrap();
+    match task.as_str() {
+        "open" => drop(Ledger::open(&home.ledger_path()).unwrap()),
+        "collect" => drop(home.sync()),
+        "collect 12 times" => (0..12).for_each(|_| drop(home.sync())),
+        "collect until killed" => loop {
+            for _ in 0..9 {
+                home.sync();
+            }
+            quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
+        },
+        other => panic!("no such task: {other}"),
+    }
+}

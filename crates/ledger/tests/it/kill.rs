@@ -1,0 +1,154 @@
+//! A collector that is killed at any moment loses nothing and doubles nothing.
+//!
+//! A child process collects (and now and then rebuilds) while lines arrive in torn pieces; it is
+//! killed after a random time, again and again. This is the one place where tests wait for time to
+//! pass: the kills have to fall anywhere.
+
+use std::fs::File;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::child;
+use crate::home::*;
+use crate::prng::Prng;
+
+const ROUNDS: u64 = 5;
+const KILLS: u64 = 100;
+
+/// Only ever appended to.
+const STEADY: [&str; 2] = [
+    ".claude/projects/-p/00000001-d010-4b20-a591-b7172ef08e66.jsonl",
+    ".openclaw/agents/main/sessions/steady.jsonl",
+];
+
+/// Rewritten, truncated, replaced and renamed.
+const WILD: &str = ".openclaw/agents/main/sessions/wild.jsonl";
+
+struct Writer<'h> {
+    home: &'h Home,
+    prng: Prng,
+    lines: u32,
+    archives: u32,
+    /// For each file, what is still to be written of its last line.
+    rest: [Vec<u8>; 3],
+}
+
+impl Writer<'_> {
+    fn line(&mut self, file: usize) -> Vec<u8> {
+        self.lines += 1;
+        let (id, words) = (self.lines, "word ".repeat(self.prng.below(30) as usize));
+        match file {
+            0 => line("user", &uuid(id), None, &format!("unique{id} {words}")).into_bytes(),
+            _ => format!(
+                "{{\"type\":\"message\",\"id\":\"{id:08x}\",\"parentId\":null,\"timestamp\":1770193116233,\
+                 \"message\":{{\"role\":\"user\",\"content\":\"unique{id} {words}\"}}}}\n"
+            )
+            .into_bytes(),
+        }
+    }
+
+    /// Appends some bytes of a line, cut anywhere.
+    fn step(&mut self) {
+        let file = self.prng.below(3) as usize;
+        if file == 2 && self.prng.below(30) == 0 {
+            return self.rewrite();
+        }
+        if self.rest[file].is_empty() {
+            self.rest[file] = self.line(file);
+        }
+        let cut = 1 + self.prng.below(self.rest[file].len() as u64) as usize;
+        let later = self.rest[file].split_off(cut);
+        let now = std::mem::replace(&mut self.rest[file], later);
+        self.home.append(path_of(file), now);
+    }
+
+    /// Does something to the wild file that no append does. Its first line is always another one.
+    fn rewrite(&mut self) {
+        self.rest[2].clear();
+        let mut bytes = self.line(2);
+        let old = std::fs::read(self.home.path(WILD)).unwrap();
+        match self.prng.below(4) {
+            0 => {
+                bytes.extend_from_slice(&old);
+                self.home.write(WILD, bytes);
+            }
+            1 => {
+                bytes.extend_from_slice(&old);
+                self.home.replace(WILD, bytes);
+            }
+            2 => {
+                let length = self.prng.below(old.len() as u64 + 1);
+                let file = File::options().write(true).open(self.home.path(WILD)).unwrap();
+                file.set_len(length).unwrap();
+            }
+            _ => {
+                self.archives += 1;
+                let to = format!("{WILD}.reset.2026-02-04T10-30-00.{:03}Z", self.archives);
+                self.home.rename(WILD, &to);
+                self.home.write(WILD, bytes);
+            }
+        }
+    }
+}
+
+fn path_of(file: usize) -> &'static str {
+    STEADY.get(file).copied().unwrap_or(WILD)
+}
+
+fn round(seed: u64) {
+    let home = Home::quick();
+    let mut writer = Writer {
+        home: &home,
+        prng: Prng::new(seed),
+        lines: 0,
+        archives: 0,
+        rest: Default::default(),
+    };
+    for file in 0..3 {
+        home.write(path_of(file), "");
+    }
+    for _ in 0..KILLS {
+        let mut child = child::command(&home, "collect until killed")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let end = Instant::now() + Duration::from_micros(writer.prng.below(36_000));
+        while Instant::now() < end {
+            writer.step();
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        assert!(child.try_wait().unwrap().is_none(), "the child ended by itself");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let before: i64 = home.one("SELECT count(*) FROM records");
+    assert!(before > i64::from(writer.lines) / 2, "{before} of {} lines", writer.lines);
+
+    home.sync();
+    home.assert_sound();
+    home.assert_restores_all(&[STEADY[0], STEADY[1], WILD]);
+    let lives = home.lives();
+    for path in STEADY {
+        let bytes = std::fs::read(home.path(path)).unwrap();
+        let steady: Vec<_> =
+            lives.iter().filter(|life| path.ends_with(life.path.as_str())).collect();
+        assert_eq!(steady.len(), 1, "{path} was never rewritten");
+        assert_eq!(steady[0].bytes, bytes);
+        let lines: Vec<&[u8]> = complete_lines(&bytes).collect();
+        assert_eq!(steady[0].own_records().collect::<Vec<_>>(), lines, "{path}");
+    }
+    for query in ["SELECT text FROM messages WHERE id > 0 GROUP BY text HAVING count(*) > 1"] {
+        assert_eq!(home.all(query), [""; 0], "doubled");
+    }
+    home.assert_rebuilds();
+}
+
+#[test]
+fn killed_five_hundred_times() {
+    for seed in 1..=ROUNDS {
+        println!("seed {seed}");
+        round(seed);
+    }
+}
