@@ -226,10 +226,15 @@ mod tests {
         assert!(report.passes());
         report.row("over agentsview", 7.0, Unit::Times, Target::AtLeast(8.0));
         assert!(!report.passes());
+        report.row("share", 0.016, Unit::Share, Target::Like(0.01, 0.021));
+        report.row("mean line", 1450.0, Unit::Bytes, Target::Like(1300.0, 1450.0));
         let table = report.table();
         assert!(table.contains("source           100.00 MB"), "{table}");
         assert!(table.contains("≤ 0.45 ×        0.40 ×  pass"), "{table}");
         assert!(table.contains("≥ 8.00 ×        7.00 ×  MISS"), "{table}");
+        assert!(table.contains("  like 0.010 – 0.021         0.016\n"), "{table}");
+        assert!(table.contains("  like 1300 – 1450 bytes    1450 bytes\n"), "{table}");
         assert_eq!(report.json()["rows"][2]["pass"], false);
+        assert_eq!(report.json()["rows"][3]["pass"], serde_json::Value::Null);
     }
 }

@@ -40,6 +40,7 @@ pub(crate) fn read(path: &Path) -> Result<Config> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         let what = format!("cannot read the configuration file {}", path.display());
         CommandError::from_source(anyhow::Error::new(error).context(what))
+            .hint("name another one with --config, or unset QUIPU_CONFIG")
     })?;
     parse(&text, path)
 }
@@ -125,6 +126,7 @@ fn syntax_error(text: &str, path: &Path, error: &toml::de::Error) -> CommandErro
     };
     let what = format!("the configuration file {} is not TOML", path.display());
     CommandError::from_source(anyhow::Error::msg(cause).context(what))
+        .hint("`quipu config --help` shows what it can look like")
 }
 
 /// A key that means nothing, with the nearest one that does.

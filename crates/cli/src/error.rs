@@ -50,9 +50,15 @@ impl CommandError {
         self
     }
 
+    /// The same failure as the cause of a wider one.
+    pub(crate) fn about(mut self, what: impl Into<String>) -> CommandError {
+        self.source = self.source.context(what.into());
+        self
+    }
+
     /// The message and what caused it, outermost first.
     pub(crate) fn causes(&self) -> impl Iterator<Item = String> + '_ {
-        self.source.chain().map(ToString::to_string)
+        self.source.chain().map(|cause| lower_case(&cause.to_string()))
     }
 
     /// The exit code that tells a script how it ended.
@@ -90,6 +96,19 @@ impl From<quipu_ledger::Error> for CommandError {
     }
 }
 
+/// The operating system begins its sentences with a capital; abbreviations keep theirs.
+fn lower_case(sentence: &str) -> String {
+    let mut characters = sentence.chars();
+    match (characters.next(), characters.clone().next()) {
+        (Some(first), Some(second))
+            if first.is_ascii_uppercase() && second.is_ascii_lowercase() =>
+        {
+            std::iter::once(first.to_ascii_lowercase()).chain(characters).collect()
+        }
+        _ => sentence.to_owned(),
+    }
+}
+
 /// What a person can do about a ledger's error.
 fn hints(error: &quipu_ledger::Error) -> Vec<String> {
     use quipu_ledger::Error;
@@ -118,7 +137,6 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
                 "make the ledger and its folder writable, or name another with --ledger; \
                  `quipu status` only reads"
             }
-            Trouble::Exists => "nothing is overwritten; restore into an empty folder",
             Trouble::Damaged => DAMAGED,
             _ => "`quipu config show` says which ledger is used",
         },

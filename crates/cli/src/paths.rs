@@ -42,17 +42,17 @@ mod tests {
 
     #[track_caller]
     fn check(path: &str, expected: Option<&str>) {
-        let resolved = resolve(Path::new(path), Some(Path::new("/home/alice")), Path::new("/work"));
+        let resolved = resolve(Path::new(path), Some(Path::new("/home/alice")), Path::new("/base"));
         assert_eq!(resolved.ok().as_deref(), expected.map(Path::new));
     }
 
     #[test]
     fn paths_become_absolute() {
         check("/a/b", Some("/a/b"));
-        check("a/./b", Some("/work/a/b"));
+        check("a/./b", Some("/base/a/b"));
         check("~", Some("/home/alice"));
         check("~/a", Some("/home/alice/a"));
-        check("./~bob", Some("/work/~bob"));
+        check("./~bob", Some("/base/~bob"));
     }
 
     #[test]

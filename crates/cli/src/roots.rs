@@ -13,7 +13,7 @@ use quipu_transcript::format::{FORMATS, Format};
 
 use crate::error::Result;
 use crate::paths::resolve;
-use crate::settings::{Origin, variable};
+use crate::settings::{Origin, resolve_named, variable};
 
 /// Where one format's files are looked for.
 #[derive(Clone)]
@@ -50,14 +50,15 @@ pub(crate) fn find(
         let mut paths = Vec::new();
         if let Some(configured) = configured.get(format.name()) {
             for path in configured {
-                paths.push(resolve(path, home, folder)?);
+                let what = || format!("cannot use `roots.{}` in the configuration", format.name());
+                paths.push(resolve(path, home, folder).map_err(|error| error.about(what()))?);
             }
             origin = in_file.clone();
         } else {
             for root in format.roots() {
                 if let Some(value) = variable(root.env) {
                     for path in listed(&value) {
-                        paths.push(resolve(path, home, here)?);
+                        paths.push(resolve_named(path, root.env, home, here)?);
                     }
                     origin = Origin::Environment(root.env);
                 } else if let Some(home) = home {

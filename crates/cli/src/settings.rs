@@ -100,10 +100,11 @@ fn config_path(
     home: Option<&Path>,
     here: &Path,
 ) -> Result<Option<Setting<PathBuf>>> {
+    let named = |path: &Path, name| resolve_named(path, name, home, here);
     let (path, origin) = if let Some(path) = &global.config {
-        (resolve(path, home, here)?, Origin::Flag("--config"))
+        (named(path, "--config")?, Origin::Flag("--config"))
     } else if let Some(path) = variable("QUIPU_CONFIG") {
-        (resolve(Path::new(&path), home, here)?, Origin::Environment("QUIPU_CONFIG"))
+        (named(Path::new(&path), "QUIPU_CONFIG")?, Origin::Environment("QUIPU_CONFIG"))
     } else if let Some(folder) = xdg("XDG_CONFIG_HOME") {
         (folder.join("quipu/config.toml"), Origin::Environment("XDG_CONFIG_HOME"))
     } else if let Some(home) = home {
@@ -126,12 +127,15 @@ fn ledger(
     home: Option<&Path>,
     here: &Path,
 ) -> Result<Setting<PathBuf>> {
+    let named = |path: &Path, name| resolve_named(path, name, home, here);
     let (value, origin) = if let Some(path) = &global.ledger {
-        (resolve(path, home, here)?, Origin::Flag("--ledger"))
+        (named(path, "--ledger")?, Origin::Flag("--ledger"))
     } else if let Some(path) = variable("QUIPU_LEDGER") {
-        (resolve(Path::new(&path), home, here)?, Origin::Environment("QUIPU_LEDGER"))
+        (named(Path::new(&path), "QUIPU_LEDGER")?, Origin::Environment("QUIPU_LEDGER"))
     } else if let Some(path) = &config.ledger {
-        (resolve(path, home, file.parent().unwrap_or(here))?, in_file(file))
+        let value = resolve(path, home, file.parent().unwrap_or(here));
+        let what = || format!("cannot use `ledger` in {}", file.display());
+        (value.map_err(|error| error.about(what()))?, in_file(file))
     } else if let Some(folder) = xdg("XDG_DATA_HOME") {
         (folder.join("quipu/ledger.db"), Origin::Environment("XDG_DATA_HOME"))
     } else if let Some(home) = home {
@@ -154,6 +158,16 @@ fn color(global: &Global, config: &Config, file: &Path) -> Setting<ColorWhen> {
         (ColorWhen::Auto, Origin::Default)
     };
     Setting { value, origin }
+}
+
+/// A path that a flag or a variable says.
+pub(crate) fn resolve_named(
+    path: &Path,
+    name: &str,
+    home: Option<&Path>,
+    here: &Path,
+) -> Result<PathBuf> {
+    resolve(path, home, here).map_err(|error| error.about(format!("cannot use {name}")))
 }
 
 fn in_file(file: &Path) -> Origin {

@@ -201,7 +201,11 @@ pub(crate) fn store_streamed(
 }
 
 fn new_compressor() -> Result<zstd::bulk::Compressor<'static>> {
-    zstd::bulk::Compressor::new(LEVEL).map_err(Error::io("start", "the compressor"))
+    let mut compressor =
+        zstd::bulk::Compressor::new(LEVEL).map_err(Error::io("start", "the compressor"))?;
+    // A flipped bit must be an error, never other bytes.
+    compressor.include_checksum(true).map_err(Error::io("start", "the compressor"))?;
+    Ok(compressor)
 }
 
 fn insert(

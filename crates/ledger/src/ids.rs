@@ -53,7 +53,7 @@ impl EntryId {
 
     /// The record it was read from; `None` for a provisional entry.
     pub fn seq(self) -> Option<Seq> {
-        (self.0 > 0).then(|| Seq(self.0 % WELDED_STEP))
+        (self.0 > 0).then_some(Seq(self.0 % WELDED_STEP))
     }
 }
 

@@ -1,10 +1,10 @@
 //! The ledger's own source: what is true but stands in no other. Rebuild reads it like any other.
 
-use rusqlite::{Connection, OptionalExtension, Transaction};
+use rusqlite::Transaction;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{GenerationId, Seq, SourceId};
-use crate::{Result, chunks};
+use crate::{Result, chunks, records};
 
 /// The journal is the first source.
 pub(crate) const SOURCE: SourceId = SourceId(1);
@@ -74,17 +74,14 @@ pub(crate) fn append(tx: &Transaction<'_>, event: &Event) -> Result<Seq> {
         crate::Error::damaged(format!("a journal event that is no JSON: {error}"))
     })?;
     line.push(b'\n');
-    let seq = next_seq(tx)?;
+    let seq = records::next_seq(tx)?;
     let start: i64 =
         tx.query_row("SELECT cursor FROM generations WHERE id = ?1", [GENERATION], |row| {
             row.get(0)
         })?;
-    tx.prepare_cached(
-        "INSERT INTO records (seq, generation, start, length) VALUES (?1, ?2, ?3, ?4)",
-    )?
-    .execute((seq, GENERATION, start, line.len() as i64))?;
+    records::insert(tx, seq, GENERATION, start as u64, line.len() as u64)?;
     chunks::put_pending(tx, seq, &line)?;
-    own_span(tx, GENERATION, start as u64, line.len() as u64, seq, seq)?;
+    records::own_span(tx, GENERATION, start as u64, line.len() as u64, seq, seq)?;
     tx.execute(
         "UPDATE generations
             SET cursor = cursor + ?2, size = size + ?2, records = records + 1
@@ -92,46 +89,4 @@ pub(crate) fn append(tx: &Transaction<'_>, event: &Event) -> Result<Seq> {
         (GENERATION, line.len() as i64),
     )?;
     Ok(seq)
-}
-
-/// The seq that the next record gets.
-pub(crate) fn next_seq(conn: &Connection) -> Result<Seq> {
-    let last: Option<i64> =
-        conn.prepare_cached("SELECT max(seq) FROM records")?.query_row([], |row| row.get(0))?;
-    Ok(Seq(last.unwrap_or(0) + 1))
-}
-
-/// Notes that `first` to `last` are a generation's own bytes from `start` on; joins the span
-/// before them where both are consecutive.
-pub(crate) fn own_span(
-    tx: &Connection,
-    generation: GenerationId,
-    start: u64,
-    length: u64,
-    first: Seq,
-    last: Seq,
-) -> Result<()> {
-    let before = tx
-        .prepare_cached(
-            "SELECT start FROM spans
-              WHERE generation = ?1 AND start + length = ?2 AND last_seq = ?3
-                AND start = (SELECT max(start) FROM spans WHERE generation = ?1)",
-        )?
-        .query_row((generation, start as i64, first.0 - 1), |row| row.get::<_, i64>(0))
-        .optional()?;
-    match before {
-        Some(before) => tx
-            .prepare_cached(
-                "UPDATE spans SET length = length + ?3, last_seq = ?4
-                  WHERE generation = ?1 AND start = ?2",
-            )?
-            .execute((generation, before, length as i64, last))?,
-        None => tx
-            .prepare_cached(
-                "INSERT INTO spans (generation, start, length, first_seq, last_seq)
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
-            )?
-            .execute((generation, start as i64, length as i64, first, last))?,
-    };
-    Ok(())
 }

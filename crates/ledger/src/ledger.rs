@@ -20,6 +20,9 @@ use crate::{Error, Result, schema};
 /// How long a writer waits for another one.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
+/// Fewer unused pages than this are kept for what comes next.
+const TRIM_ABOVE: i64 = 16;
+
 /// An open ledger.
 #[derive(Debug)]
 pub struct Ledger {
@@ -32,9 +35,11 @@ impl Ledger {
     /// Opens the ledger at `path` for reading and writing, creating it and its folder if absent.
     pub fn open(path: &Path) -> Result<Ledger> {
         assert_sqlite()?;
+        // A file that is refused is left alone: not even a lock is put beside it.
+        let found = inspect(path)?;
         create_folder(path)?;
         let lock = Arc::new(WriteLock::beside(path)?);
-        match inspect(path)? {
+        match found {
             Found::Nothing => {
                 let _held = lock.acquire(LONGEST_WAIT);
                 // Another process may have been first.
@@ -119,6 +124,24 @@ impl Ledger {
     /// The queue of writers, to see whether another process waits for its turn.
     pub(crate) fn queue(&self) -> Option<Arc<WriteLock>> {
         self.lock.clone()
+    }
+
+    /// Gives unused pages back to the file system when they have become many.
+    pub(crate) fn trim(&mut self) -> Result<()> {
+        let number = |name: &str| -> Result<i64> {
+            Ok(self.conn.pragma_query_value(None, name, |row| row.get(0))?)
+        };
+        let (unused, all) = (number("freelist_count")?, number("page_count")?);
+        if unused > TRIM_ABOVE.max(all / 64) {
+            self.write(|tx| {
+                // One step frees one page.
+                let mut vacuum = tx.prepare(&format!("PRAGMA incremental_vacuum({unused})"))?;
+                let mut steps = vacuum.query([])?;
+                while steps.next()?.is_some() {}
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     /// Writes the WAL back into the file and shortens it, if nobody is in the way.

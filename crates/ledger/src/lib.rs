@@ -15,6 +15,7 @@ mod ledger;
 mod lock;
 mod project;
 mod query;
+mod records;
 mod restore;
 mod schema;
 mod spans;

@@ -55,6 +55,8 @@ pub struct SkippedFiles {
     pub files: u64,
     /// One of them, relative to its root.
     pub example: String,
+    /// The first of them, at most twenty.
+    pub paths: Vec<String>,
 }
 
 /// What a rebuild did.
@@ -147,7 +149,7 @@ pub struct RootStatus {
 /// A transcript that the agent will delete some day.
 #[derive(Debug, Clone, Serialize)]
 pub struct OldestTranscript {
-    /// Relative to its root.
+    /// Where it is.
     pub path: String,
     /// When it was last changed, milliseconds UTC.
     pub modified_at: i64,

@@ -391,7 +391,6 @@ fn stop_reasons_in_normal_form() {
 #[test]
 fn titles_have_ranks() {
     for (line, expected) in [
-        (r#"{"type":"summary","summary":"t","leafUuid":"x"}"#, TitleRank::Summary),
         (r#"{"type":"last-prompt","lastPrompt":"t"}"#, TitleRank::LastPrompt),
         (r#"{"type":"ai-title","aiTitle":"t"}"#, TitleRank::Ai),
         (r#"{"type":"custom-title","customTitle":"t"}"#, TitleRank::Custom),
@@ -402,6 +401,9 @@ fn titles_have_ranks() {
     ] {
         check(line, |entry| assert_eq!(entry.says, [Says::Title(expected, "t".into())]));
     }
+    check(r#"{"type":"summary","summary":"t","leafUuid":"x"}"#, |entry| {
+        assert_eq!(entry.says, [Says::Summary { title: "t".into(), leaf: Some("x".into()) }]);
+    });
 }
 
 #[test]

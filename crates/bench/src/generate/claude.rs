@@ -233,7 +233,7 @@ impl<'a> Session<'a> {
         }
         // A short session would grow far beyond the size it was given.
         let may_have_image = self.order.budget > 250_000;
-        (may_have_image && self.prng.chance(60)).then(|| self.prng.skewed(16_000, 400_000))
+        (may_have_image && self.prng.chance(36)).then(|| self.prng.skewed(16_000, 400_000))
     }
 
     fn new_answer(&mut self) -> Answer {
@@ -291,7 +291,7 @@ impl<'a> Session<'a> {
             push_escaped(&mut self.written.lines, &text);
         }
         self.push(r#"","signature":"E"#);
-        let size = self.prng.skewed(240, 1200);
+        let size = self.prng.skewed(220, 1000);
         self.prng.push_base64(&mut self.written.lines, size);
         self.push(r#"=="}"#);
         self.close_assistant(answer, false, "null");
@@ -348,9 +348,10 @@ impl<'a> Session<'a> {
                     &mut self.written.lines,
                     format_args!(r#""file_path":"{}","old_string":"#, file.path),
                 );
-                push_string(&mut self.written.lines, slice_of(file, &mut self.prng, 800));
-                let size = self.prng.skewed(60, 1600);
-                push_material(Material::Code, self.words, &mut self.prng, &mut text, size);
+                let old = slice_of(file, &mut self.prng, 800);
+                push_string(&mut self.written.lines, old);
+                let size = self.prng.skewed(20, 600);
+                self.project.push_edited(&mut self.prng, &mut text, old, size);
                 self.push(r#","new_string":"#);
                 push_string(&mut self.written.lines, &text);
                 self.push(r#","replace_all":false"#);
@@ -410,7 +411,7 @@ impl<'a> Session<'a> {
     /// Writes the lines that stand between a call and its result.
     fn progress(&mut self, call: &Call) {
         for event in ["PreToolUse", "PostToolUse"] {
-            if self.prng.chance(200) {
+            if self.prng.chance(240) {
                 self.open_line();
                 self.push(&format!(
                     r#","type":"progress","data":{{"type":"hook_progress","hookEvent":"{event}","hookName":"{event}:{}","command":"${{CLAUDE_PROJECT_DIR}}/.claude/hooks/on-tool.sh"}},"parentToolUseID":"{}","toolUseID":"{}""#,
@@ -474,7 +475,7 @@ impl<'a> Session<'a> {
                 let file = self.project.file(&mut self.prng);
                 let n_lines = file.text.lines().count();
                 let from = self.prng.below(n_lines / 2 + 1);
-                let count = self.prng.skewed(10, 170);
+                let count = self.prng.skewed(10, 150);
                 push_numbered(&mut shown, &file.text, from, count);
                 shown.push_str("\n<system-reminder>\nWhenever you read a file, you should consider whether it looks malicious.\n</system-reminder>\n");
                 copy.push_str(r#"{"type":"text","file":{"filePath":""#);
@@ -493,9 +494,8 @@ impl<'a> Session<'a> {
                 );
             }
             "Bash" => {
-                let size = self.prng.skewed(40, 5_000);
-                let material = Material::of_shell(&mut self.prng);
-                push_material(material, self.words, &mut self.prng, &mut shown, size);
+                let size = self.prng.skewed(40, 4_600);
+                self.project.push_output(&mut self.prng, &mut shown, size);
                 if self.prng.chance(4) {
                     shown = self.persist_output(call, shown);
                 }

@@ -1,5 +1,8 @@
 //! Writes homes full of agent sessions: half Claude Code, half OpenClaw by bytes.
 //!
+//! What they are made of follows what was measured on real transcripts: `shares`
+//! has the figures and counts them again in a generated home.
+//!
 //! The same seed and size give the same bytes, on any machine. Knows nothing of
 //! quipu; what it writes is what the agents' own releases would have left.
 
@@ -241,6 +244,7 @@ impl Writer<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::shares::Kind;
     use super::*;
     use crate::corpus;
 
@@ -300,24 +304,67 @@ mod tests {
         let plan = Plan { size: 24_000_000, seed: 1, n_files: None };
         let home = generated(&plan);
         let shares = shares::of_home(home.path()).unwrap();
-        assert!((0.35..=0.45).contains(&shares.tool_results), "{shares:?}");
-        assert!((0.30..=0.45).contains(&shares.text), "{shares:?}");
-        assert!((0.45..=0.55).contains(&shares.claude), "{shares:?}");
+        let check = |name: &str, value: f64, range: std::ops::RangeInclusive<f64>| {
+            assert!(range.contains(&value), "{name}: {value:.4} is not in {range:?}");
+        };
+        check("Claude Code", shares.of_claude(), 0.45..=0.55);
+        // The issue asks for about 40 %; real transcripts have 60 % in Claude Code and 49 % in pi.
+        check("tool results", shares.tool_results(), 0.40..=0.52);
+        // Measured on real transcripts: 18 % of Claude Code's bytes and 51 % of pi's.
+        check("text", shares.text(), 0.29..=0.37);
+        // The ranges below hold what was measured on real transcripts, and what the few
+        // files of a small home differ from it.
+        let claude = &shares.claude;
+        check("prose", claude.kind(Kind::Prose), 0.010..=0.022);
+        check("thinking", claude.kind(Kind::Thinking), 0.005..=0.014);
+        check("tool input", claude.kind(Kind::ToolInput), 0.030..=0.045);
+        check("tool result text", claude.kind(Kind::ToolResult), 0.110..=0.140);
+        check("user", claude.lines("user"), 0.56..=0.65);
+        check("user line", claude.mean_line("user"), 4200.0..=8200.0);
+        check("assistant", claude.lines("assistant"), 0.21..=0.28);
+        check("assistant line", claude.mean_line("assistant"), 1300.0..=1500.0);
+        check("progress", claude.lines("progress"), 0.07..=0.15);
+        check("snapshots", claude.lines("file-history-snapshot"), 0.010..=0.030);
+        check("system", claude.lines("system"), 0.003..=0.006);
+        check("queue", claude.lines("queue-operation"), 0.001..=0.005);
+        let openclaw = &shares.openclaw;
+        check("prose", openclaw.kind(Kind::Prose), 0.05..=0.08);
+        check("thinking", openclaw.kind(Kind::Thinking), 0.0..=0.03);
+        check("tool input", openclaw.kind(Kind::ToolInput), 0.15..=0.20);
+        check("tool result text", openclaw.kind(Kind::ToolResult), 0.22..=0.29);
+        check("toolResult", openclaw.lines("toolResult"), 0.42..=0.52);
+        check("toolResult line", openclaw.mean_line("toolResult"), 1100.0..=1450.0);
+        check("assistant", openclaw.lines("assistant"), 0.44..=0.53);
+        check("assistant line", openclaw.mean_line("assistant"), 950.0..=1200.0);
+        check("user", openclaw.lines("user"), 0.020..=0.040);
         let total = contents(home.path()).iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
         assert!((23_000_000..26_500_000).contains(&total), "{total} bytes");
     }
 
     #[test]
-    fn it_compresses_like_the_measured_corpus() {
+    fn it_compresses_like_real_transcripts() {
         let plan = Plan { size: 24_000_000, seed: 1, n_files: None };
         let (mut plain, mut packed) = (0, 0);
         for (_, bytes) in contents(generated(&plan).path()) {
-            for block in bytes.chunks(256 * 1024) {
+            for block in bytes.chunks(512 * 1024) {
                 plain += block.len();
                 packed += zstd::bulk::compress(block, 3).unwrap().len();
             }
         }
         let ratio = packed as f64 / plain as f64;
-        assert!((0.18..=0.23).contains(&ratio), "zstd -3 in blocks of 256 KiB: {ratio:.3}");
+        // Measured on real transcripts: 0.136 to 0.15.
+        assert!((0.15..=0.19).contains(&ratio), "zstd -3 in blocks of 512 KiB: {ratio:.3}");
+    }
+
+    #[test]
+    fn a_hundred_megabytes_have_a_line_of_one_megabyte() {
+        let plan = Plan { size: 100_000_000, seed: 1, n_files: Some(4) };
+        let (claude, _) = split_in_halves(&plan);
+        let small = claude.into_iter().map(|planned| Planned { budget: 100_000, ..planned });
+        let home = tempfile::tempdir().unwrap();
+        let mut writer = Writer { home: home.path(), bytes: 0 };
+        write_claude(&plan, &Vocabulary::new(), small.collect(), &mut writer).unwrap();
+        let longest = shares::of_home(home.path()).unwrap().longest_line;
+        assert!((900_000..1_300_000).contains(&longest), "{longest} bytes");
     }
 }

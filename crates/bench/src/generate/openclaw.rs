@@ -182,7 +182,7 @@ impl Session<'_> {
 
     fn image(&mut self) {
         self.out.push_str(r#"{"type":"image","data":""#);
-        let size = self.prng.skewed(12_000, 120_000);
+        let size = self.prng.skewed(8_000, 60_000);
         self.prng.push_base64(&mut self.out, size);
         self.out.push_str(r#"","mimeType":"image/jpeg"}"#);
     }
@@ -192,7 +192,7 @@ impl Session<'_> {
         self.open_message("assistant");
         self.out.push_str(r#","content":["#);
         let mut text = String::new();
-        if self.prng.chance(70) {
+        if self.prng.chance(50) {
             let size = self.prng.skewed(60, 900);
             self.words.push_prose(&mut self.prng, &mut text, size);
             self.out.push_str(r#"{"type":"thinking","thinking":"#);
@@ -270,15 +270,17 @@ impl Session<'_> {
                 push_string(&mut self.out, &text);
             }
             "edit" => {
+                let file = self.workspace.file(&mut self.prng);
+                let size = self.prng.skewed(160, 3200);
+                let old = slice_of(file, &mut self.prng, size);
+                let size = self.prng.skewed(20, 800);
+                self.workspace.push_edited(&mut self.prng, &mut text, old, size);
                 self.out.push_str(r#""path":"#);
-                push_string(&mut self.out, &self.workspace.file(&mut self.prng).path);
-                for field in ["oldText", "newText"] {
-                    text.clear();
-                    let size = self.prng.skewed(60, 1600);
-                    push_material(Material::Code, self.words, &mut self.prng, &mut text, size);
-                    push_display(&mut self.out, format_args!(r#","{field}":"#));
-                    push_string(&mut self.out, &text);
-                }
+                push_string(&mut self.out, &file.path);
+                self.out.push_str(r#","oldText":"#);
+                push_string(&mut self.out, old);
+                self.out.push_str(r#","newText":"#);
+                push_string(&mut self.out, &text);
             }
             "write" => {
                 let size = self.prng.skewed(200, 6000);
@@ -320,13 +322,12 @@ impl Session<'_> {
         match name {
             "read" => {
                 let file = self.workspace.file(&mut self.prng);
-                let size = self.prng.skewed(300, 11_500);
+                let size = self.prng.skewed(300, 12_500);
                 text.push_str(slice_of(file, &mut self.prng, size));
             }
             "exec" => {
-                let size = self.prng.skewed(30, 3_300);
-                let material = Material::of_shell(&mut self.prng);
-                push_material(material, self.words, &mut self.prng, &mut text, size);
+                let size = self.prng.skewed(30, 3_500);
+                self.workspace.push_output(&mut self.prng, &mut text, size);
             }
             "web_fetch" | "browser" => {
                 let size = self.prng.skewed(300, 5_000);
@@ -349,7 +350,7 @@ impl Session<'_> {
             "exec" => {
                 self.out.push_str(r#","details":{"status":"completed","exitCode":0,"exitSignal":null,"exitReason":"exit","durationMs":104"#);
                 // The runtime keeps a second copy of what some commands printed.
-                if self.prng.chance(350) {
+                if self.prng.chance(250) {
                     self.out.push_str(r#","aggregated":"#);
                     push_string(&mut self.out, &text);
                 }
@@ -362,7 +363,9 @@ impl Session<'_> {
                 self.out.push_str(r#","details":{"diff":""#);
                 let size = self.prng.skewed(100, 1600);
                 text.clear();
-                push_material(Material::Diff, self.words, &mut self.prng, &mut text, size);
+                push_material(Material::Diff, self.words, &mut self.prng, &mut text, size / 2);
+                let file = self.workspace.file(&mut self.prng);
+                text.push_str(slice_of(file, &mut self.prng, size));
                 push_escaped(&mut self.out, &text);
                 self.out.push_str(r#"","firstChangedLine":12}"#);
             }

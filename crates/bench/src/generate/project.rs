@@ -1,10 +1,14 @@
-//! The projects that sessions work in: a folder, a branch, and source files that
-//! are read again and again, which is why real transcripts repeat themselves.
+//! The projects that sessions work in: a folder, a branch, source files that are
+//! read and edited again and again, and commands that are run again and again,
+//! which is why real transcripts repeat themselves.
 
 use super::json::push_display;
 use super::material::{Material, push_material};
 use super::prng::Prng;
 use super::vocabulary::{Topic, Vocabulary};
+
+/// Files of a project.
+const N_FILES: usize = 16;
 
 /// A folder that several sessions worked in.
 pub(crate) struct Project<'a> {
@@ -14,6 +18,8 @@ pub(crate) struct Project<'a> {
     pub(crate) folder: String,
     pub(crate) branch: String,
     pub(crate) files: Vec<SourceFile>,
+    /// What its commands printed before.
+    outputs: Vec<String>,
 }
 
 /// A file of a project, as tools see it.
@@ -31,18 +37,26 @@ impl<'a> Project<'a> {
         push_display(&mut folder, format_args!("-{number}"));
         let mut branch = String::from(prng.pick(&["feature/", "fix/", "dev/"]));
         branch.push_str(words.identifier(prng));
-        let files = (0..24)
-            .map(|_| {
+        let files = (0..N_FILES)
+            .map(|number| {
                 let mut path = folder.clone();
                 path.push('/');
                 words.push_path(prng, &mut path);
                 let mut text = String::new();
-                let size = prng.skewed(1_500, 40_000);
+                let size = file_size(number);
                 push_material(Material::Code, &words, prng, &mut text, size);
                 SourceFile { path, text }
             })
             .collect();
-        Self { words, folder, branch, files }
+        let outputs = (0..16)
+            .map(|_| {
+                let mut text = String::new();
+                let size = prng.skewed(2_000, 16_000);
+                push_material(Material::of_shell(prng), &words, prng, &mut text, size);
+                text
+            })
+            .collect();
+        Self { words, folder, branch, files, outputs }
     }
 
     /// Returns the folder's name as Claude Code spells it: each other character is a dash.
@@ -50,9 +64,48 @@ impl<'a> Project<'a> {
         self.folder.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
     }
 
+    /// Returns a file to work on; a few of them get most of the work.
     pub(crate) fn file(&self, prng: &mut Prng) -> &SourceFile {
-        &self.files[prng.below(self.files.len())]
+        &self.files[prng.skewed(0, self.files.len() - 1)]
     }
+
+    /// Appends about `target` bytes of what a command prints: news, or what it printed before.
+    pub(crate) fn push_output(&self, prng: &mut Prng, out: &mut String, target: usize) {
+        let material = Material::of_shell(prng);
+        if prng.chance(250) {
+            push_material(material, &self.words, prng, out, target);
+            return;
+        }
+        let before = &self.outputs[prng.skewed(0, self.outputs.len() - 1)];
+        let from = out.len();
+        while out.len() < from + target {
+            let rest = from + target - out.len();
+            let until = before.floor_char_boundary(rest);
+            out.push_str(&before[..until]);
+            out.push('\n');
+        }
+    }
+
+    /// Appends a change of `old`: the same lines with about `n_new` bytes of new code among them.
+    pub(crate) fn push_edited(&self, prng: &mut Prng, out: &mut String, old: &str, n_new: usize) {
+        let half = old.floor_char_boundary(old.len() / 2);
+        let at = old[..half].rfind('\n').map_or(0, |at| at + 1);
+        out.push_str(&old[..at]);
+        push_material(Material::Code, &self.words, prng, out, n_new);
+        out.push('\n');
+        out.push_str(&old[at..]);
+    }
+}
+
+/// Returns the size of a project's `number`-th file: most are small, a few are large.
+///
+/// Not at random: the first file gets a third of the work, and its size would
+/// decide what a whole session is made of.
+fn file_size(number: usize) -> usize {
+    // Seven has no factor in common with the number of files, so each rank is given once.
+    let rank = (number * 7 + 10) % N_FILES;
+    let quantile = (rank as f64 + 0.5) / N_FILES as f64;
+    1_500 + (quantile.powi(3) * 38_500.0) as usize
 }
 
 /// Returns up to `at_most` bytes of a file, whole lines, starting anywhere.

@@ -8,7 +8,7 @@ use crate::output::{Look, Text, count};
 ///
 /// Drops sessions, turns, tool calls, usage and the search index, and derives
 /// them again from the bytes in the ledger. Reads no source files and changes
-/// no collected byte. If it is interrupted, the next command goes on with it.
+/// no collected byte. If it is interrupted, the next sync goes on with it.
 ///
 /// Example:
 ///   quipu rebuild

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::ArgGroup;
 use quipu_ledger::wire::RestoreReport;
-use quipu_ledger::{Generations, What};
+use quipu_ledger::{Generations, Trouble, What};
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let what = args.id.as_deref().map_or(What::All, What::Session);
     let generations = args.generation.map_or(Generations::Newest, |Generation(wanted)| wanted);
     let ledger = context.open_read_only()?;
-    let report = quipu_ledger::restore(&ledger, what, &to, generations)?;
+    let report = quipu_ledger::restore(&ledger, what, &to, generations).map_err(cannot_restore)?;
     if let (Some(id), 0) = (&args.id, report.files) {
         let mut error = CommandError::new(format!("no file of session `{id}` was ever collected"))
             .hint("it is known only from prompt history: its transcript was gone before the first sync");
@@ -80,6 +80,21 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         show(context, args, &to, &report)?;
     }
     Ok(())
+}
+
+/// Files and folders that get in the way are below `--to`, not the ledger's.
+fn cannot_restore(error: quipu_ledger::Error) -> CommandError {
+    let hint = match (&error, error.trouble()) {
+        (quipu_ledger::Error::Io { .. }, Trouble::Exists) => {
+            "nothing is overwritten; restore into an empty folder"
+        }
+        (quipu_ledger::Error::Io { .. }, Trouble::DiskFull) => {
+            "make room on the disk and restore into an empty folder"
+        }
+        (quipu_ledger::Error::Io { .. }, _) => "name another folder with --to",
+        _ => return CommandError::from(error),
+    };
+    CommandError::from_source(error.into()).hint(hint)
 }
 
 fn show(

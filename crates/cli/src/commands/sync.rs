@@ -80,8 +80,8 @@ pub(super) fn summary(report: &SyncReport) -> Vec<(&'static str, Text)> {
             .map(|(files, what)| format!("{} {what}", number(files)))
             .collect();
     if !noticed.is_empty() {
-        let noticed = format!("{}; what the files held before is kept", noticed.join(", "));
-        facts.push(("noticed", Text::plain(noticed)));
+        let noticed = format!("{}; what they held before is kept", noticed.join(", "));
+        facts.push(("files", Text::plain(noticed)));
     }
     if report.problems > 0 {
         let problems = Text::of(Look::Warning, count(report.problems, "problem"))

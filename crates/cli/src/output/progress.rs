@@ -24,7 +24,7 @@ impl Bar {
     /// Says that so many bytes are to be read.
     pub(crate) fn plan_bytes(&mut self, doing: &'static str, total: u64) {
         if total >= WORTH_SHOWING {
-            self.start(doing, total, "{binary_bytes}/{binary_total_bytes}");
+            self.start(doing, total, "{decimal_bytes}/{decimal_total_bytes}");
         }
     }
 

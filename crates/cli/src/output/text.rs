@@ -189,7 +189,9 @@ fn parts(word: &[(Look, char)], width: usize) -> Vec<&[(Look, char)]> {
             parts.push(head);
             part = rest;
         }
-        parts.push(part);
+        if !part.is_empty() {
+            parts.push(part);
+        }
     }
     parts
 }

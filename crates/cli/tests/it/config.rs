@@ -193,7 +193,8 @@ fn wrong_types_are_refused() {
     snapshot!(refused("ledger = \"~bob/ledger.db\""), @"
     exit 2
     --- stderr
-    error: `~bob/ledger.db` begins with another user's home
+    error: cannot use `ledger` in [HOME]/.config/quipu/config.toml
+      caused by: `~bob/ledger.db` begins with another user's home
     hint: write the path in full, or begin with `./` if it is a file's name
     ");
 }
@@ -205,6 +206,7 @@ fn broken_files_are_refused() {
     --- stderr
     error: the configuration file [HOME]/.config/quipu/config.toml is not TOML
       caused by: line 2, column 9: string values must be quoted, expected literal string
+    hint: `quipu config --help` shows what it can look like
     ");
 }
 
@@ -214,7 +216,8 @@ fn a_file_that_was_asked_for_has_to_be_there() {
     exit 2
     --- stderr
     error: cannot read the configuration file [HOME]/nowhere.toml
-      caused by: No such file or directory (os error 2)
+      caused by: no such file or directory (os error 2)
+    hint: name another one with --config, or unset QUIPU_CONFIG
     ");
 }
 

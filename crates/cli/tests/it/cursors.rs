@@ -22,7 +22,7 @@ fn small_home() {
       file                                                              read   size  changed           note
       agents/main/sessions/13f7ee8b-4916-4c0c-a7c3-6a9d44685f32.jsonl  3,200  3,200  [MINUTE]
       agents/main/sessions/ebc1d523-9191-4cd7-a277-94985ef8daf0.jsonl  2,484  2,484  [MINUTE]
-      agents/spec/sessions/odd.jsonl                                   1,815  1,815  [MINUTE]
+      agents/main/sessions/odd.jsonl                                     284    284  [MINUTE]
     ");
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
@@ -30,6 +31,13 @@ pub(crate) fn filters() -> Vec<(&'static str, &'static str)> {
         (r#""id":"[0-9a-f-]{36}","bytes":\d+"#, r#""id":"[ID]","bytes":"[BYTES]""#),
     ]
 }
+
+/// Two records on one line, a line that is nothing, and a record of a type that nobody knows.
+const ODD: &str = r#"{"type":"session","version":3,"id":"odd","timestamp":"2026-02-04T10:30:00.000Z"}
+{"role":"user","content":"one","timestamp":1770193116233}{"role":"user","content":"two","timestamp":1770193116234}
+}{
+{"type":"hologram","id":"h1","parentId":null,"timestamp":"2026-02-04T10:31:00.000Z"}
+"#;
 
 /// A home folder that is removed at the end.
 pub(crate) struct Home {
@@ -59,10 +67,7 @@ impl Home {
             &format!("{shop}/{agents}"),
         );
         home.fixture("openclaw/agents/main", ".openclaw/agents/main");
-        home.fixture(
-            "openclaw/agents/spec/sessions/odd.jsonl",
-            ".openclaw/agents/spec/sessions/odd.jsonl",
-        );
+        home.write(".openclaw/agents/main/sessions/odd.jsonl", ODD);
         home
     }
 
@@ -214,8 +219,11 @@ fn copy(from: &Path, to: &Path) {
     make_old(to);
 }
 
-/// Ten and a half days: far from where a day more or less would begin.
+/// Ten and a half days: far from where a day more or less would begin. The same for all files, so
+/// that none is the oldest by accident.
+static LONG_AGO: LazyLock<SystemTime> =
+    LazyLock::new(|| SystemTime::now() - Duration::from_secs(252 * 60 * 60));
+
 fn make_old(path: &Path) {
-    let time = SystemTime::now() - Duration::from_secs(252 * 60 * 60);
-    File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    File::options().write(true).open(path).unwrap().set_modified(*LONG_AGO).unwrap();
 }

@@ -1,6 +1,8 @@
 //! The real binary, in a home of its own. A few tests per command, to see that it is wired up; what
 //! the library does is tested there.
 
+#![expect(clippy::unwrap_used, reason = "a failed set-up fails the test")]
+
 mod home;
 
 mod config;

@@ -34,13 +34,13 @@ fn small_home() {
 
                    sessions  sub-agents  records     size
       Claude Code         2           2       33  14.0 kB
-      OpenClaw            3           0       36  7.50 kB
+      OpenClaw            3           0       22  5.97 kB
 
       ledger     ~/.local/share/quipu/ledger.db
                  [SIZE], [RATIO] × what it holds
-      collected  69 records (21.5 kB) from 9 files, all new
+      collected  55 records (19.9 kB) from 9 files, all new
       oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
-      odd        19 problems noted, nothing lost; see `quipu status`
+      odd        3 problems noted, nothing lost; see `quipu status`
 
       quipu status   what was left out and why, and what was odd
       quipu restore  give files back, byte for byte
@@ -59,13 +59,13 @@ fn small_home_again() {
 
                    sessions  sub-agents  records     size
       Claude Code         2           2       33  14.0 kB
-      OpenClaw            3           0       36  7.50 kB
+      OpenClaw            3           0       22  5.97 kB
 
       ledger     ~/.local/share/quipu/ledger.db
                  [SIZE], [RATIO] × what it holds
       collected  nothing new in 9 files
       oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
-      odd        19 problems noted, nothing lost; see `quipu status`
+      odd        3 problems noted, nothing lost; see `quipu status`
     ");
 }
 
@@ -89,20 +89,20 @@ fn narrow_terminal() {
       OpenClaw
         sessions    3
         sub-agents  0
-        records     36
-        size        7.50 kB
+        records     22
+        size        5.97 kB
 
       ledger     ~/.local/share/quipu/
                  ledger.db
                  [SIZE], [RATIO] × what it
                  holds
-      collected  69 records (21.5 kB) from 9
+      collected  55 records (19.9 kB) from 9
                  files, all new
       oldest     last changed 10 days ago
                  ([DAY]), 20 days left,
                  assuming Claude Code's
                  default of 30 days
-      odd        19 problems noted, nothing
+      odd        3 problems noted, nothing
                  lost; see `quipu status`
 
       quipu status
@@ -127,15 +127,15 @@ fn sources_that_are_gone_are_rescued() {
 
                    sessions  sub-agents  records     size
       Claude Code         2           2       33  14.0 kB
-      OpenClaw            3           0       36  7.50 kB
+      OpenClaw            3           0       22  5.97 kB
 
       ledger     ~/.local/share/quipu/ledger.db
                  [SIZE], [RATIO] × what it holds
       collected  nothing new in 6 files
-      noticed    3 gone; what the files held before is kept
+      files      3 gone; what they held before is kept
       rescued    3 sessions whose files are gone from disk
       oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
-      odd        19 problems noted, nothing lost; see `quipu status`
+      odd        3 problems noted, nothing lost; see `quipu status`
 
       quipu status   what was left out and why, and what was odd
       quipu restore  give files back, byte for byte

@@ -51,9 +51,9 @@ fn one_session_with_its_subagents() {
 fn for_machines() {
     let home = Home::full();
     home.run("sync");
-    let report = home.run("restore 00000001 --to out --json").json();
+    let report = home.run("restore 00000002 --to out --json").json();
     assert_eq!(report["files"], 1);
-    assert_eq!(report["bytes"], 6780);
+    assert_eq!(report["bytes"], 4456);
     assert_eq!(report["restored"][0]["generation"], 1);
 }
 
@@ -88,13 +88,13 @@ fn several_matches() {
 fn nothing_is_overwritten() {
     let home = Home::small();
     home.run("sync");
-    let target = "out/openclaw/agents/spec/sessions/odd.jsonl";
+    let target = "out/openclaw/agents/main/sessions/odd.jsonl";
     home.write(target, "mine");
     snapshot!(home.run("restore odd --to out"), @"
     exit 2
     --- stderr
-    error: cannot create [HOME]/out/openclaw/agents/spec/sessions/odd.jsonl
-      caused by: File exists (os error 17)
+    error: cannot create [HOME]/out/openclaw/agents/main/sessions/odd.jsonl
+      caused by: file exists (os error 17)
     hint: nothing is overwritten; restore into an empty folder
     ");
     assert_eq!(std::fs::read(home.path(target)).unwrap(), b"mine");

@@ -23,7 +23,7 @@ fn without_a_ledger_it_makes_none() {
                 ~/.clawdbot  not there
                 ~/.moltbot  not there
                 ~/.moldbot  not there
-      oldest    ~/.openclaw/agents/main/sessions/ebc1d523-9191-4cd7-a277-94985ef8daf0.jsonl
+      oldest    ~/.openclaw/agents/main/sessions/13f7ee8b-4916-4c0c-a7c3-6a9d44685f32.jsonl
                 last changed 10 days ago ([DAY])
       left out  1 file: session index: not collected yet  agents/main/sessions/sessions.json
     ");
@@ -51,8 +51,8 @@ fn small_home() {
     --- stdout
     Ledger
       path     ~/.local/share/quipu/ledger.db
-      size     [SIZE], [RATIO] × the 21.5 kB it holds
-      records  69
+      size     [SIZE], [RATIO] × the 19.9 kB it holds
+      records  55
 
     Claude Code
       roots     ~/.claude
@@ -69,24 +69,17 @@ fn small_home() {
                 ~/.moltbot  not there
                 ~/.moldbot  not there
       sessions  3 sessions
-      records   36 records, 7.50 kB in 3 files
-      oldest    ~/.openclaw/agents/main/sessions/ebc1d523-9191-4cd7-a277-94985ef8daf0.jsonl
+      records   22 records, 5.97 kB in 3 files
+      oldest    ~/.openclaw/agents/main/sessions/13f7ee8b-4916-4c0c-a7c3-6a9d44685f32.jsonl
                 last changed 10 days ago ([DAY])
       left out  1 file: session index: not collected yet  agents/main/sessions/sessions.json
-      unknown   (no type)  4 records
+      unknown   hologram  1 record
 
     Problems  noted; nothing is lost
       kind                times  meaning
-      bad_field               6  A field of an unexpected type.
-      bad_time                2  A time that cannot be read.
       dangling_reference      1  A summary or label that points at an entry this session does not have.
-      duplicate_key           1  The same key twice in one object; the last one counts.
-      header_mismatch         1  The header names another session than the file's name does.
-      header_repeated         1  A second header line.
-      missing_parent          1  The parent entry is nowhere in the session.
-      newer_version           1  Written by a newer release than this version knows.
-      no_type                 4  An object without a usable type.
-      orphan_result           1  A tool result that answers no call of the session.
+      opaque                  1  Bytes that no reading makes sense of; kept as they are.
+      welded                  1  Several whole records on one line.
     ");
 }
 

@@ -36,8 +36,8 @@ fn first_and_second_time() {
     snapshot!(home.run("sync"), @"
     exit 0
     --- stdout
-    collected  69 records (21.5 kB) from 9 files, all new
-    odd        19 problems noted, nothing lost; see `quipu status`
+    collected  55 records (19.9 kB) from 9 files, all new
+    odd        3 problems noted, nothing lost; see `quipu status`
     ");
     snapshot!(home.run("sync"), @"
     exit 0
@@ -69,7 +69,7 @@ fn files_that_go_away() {
     exit 0
     --- stdout
     collected  nothing new in 8 files
-    noticed    1 gone; what the files held before is kept
+    files      1 gone; what they held before is kept
     ");
 }
 

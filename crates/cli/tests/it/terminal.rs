@@ -107,7 +107,7 @@ fn hostile_file_names_are_made_visible() {
     );
     home.write(format!(".openclaw/agents/{HOSTILE}/sessions/sessions.json"), "{}");
     home.write(
-        format!(".openclaw/agents/main/sessions/type.jsonl"),
+        ".openclaw/agents/main/sessions/type.jsonl",
         format!("{}\n", serde_json::json!({"type": HOSTILE, "id": "a"})),
     );
     for json in ["", " --json"] {

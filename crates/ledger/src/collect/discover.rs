@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use quipu_transcript::format::{Claim, Format, Node, Part};
 use quipu_transcript::names;
 
+use crate::wire::SkippedFiles;
+
 /// One place to look into, for one format.
 #[derive(Clone)]
 pub struct RootPath {
@@ -320,19 +322,30 @@ impl Walk<'_> {
     }
 }
 
-/// Every file under the roots whose name is denied. Only names and inodes are looked at.
+/// Every file under the roots, or right beside them, whose name is denied. Only names and inodes
+/// are looked at.
 fn denied_files(roots: &[RootPath]) -> HashSet<(u64, u64)> {
     let mut files = HashSet::new();
-    let mut folders: Vec<(PathBuf, PathBuf)> =
-        roots.iter().map(|root| (root.path.clone(), root.path.clone())).collect();
+    let mut folders: Vec<(&Path, PathBuf)> = Vec::new();
+    for root in roots {
+        folders.push((&root.path, root.path.clone()));
+        // Claude Code keeps `.claude.json` in the home directory itself.
+        if let Some(parent) = root.path.parent() {
+            let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+            let denied = entries.filter(|entry| names::is_denied(entry.file_name().as_bytes()));
+            files
+                .extend(denied.filter_map(|entry| {
+                    entry.metadata().ok().map(|meta| (meta.dev(), meta.ino()))
+                }));
+        }
+    }
     while let Some((root, folder)) = folders.pop() {
-        let Ok(entries) = fs::read_dir(&folder) else { continue };
-        for entry in entries.flatten() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let Ok(meta) = entry.metadata() else { continue };
             let path = entry.path();
             if meta.is_dir() {
-                folders.push((root.clone(), path));
-            } else if let Ok(inside) = path.strip_prefix(&root)
+                folders.push((root, path));
+            } else if let Ok(inside) = path.strip_prefix(root)
                 && names::is_denied(inside.as_os_str().as_bytes())
             {
                 files.insert((meta.dev(), meta.ino()));
@@ -342,16 +355,27 @@ fn denied_files(roots: &[RootPath]) -> HashSet<(u64, u64)> {
     files
 }
 
-/// How often each reason was met, per root, with one path as an example.
-pub(crate) fn summarise(skipped: &[Skipped]) -> BTreeMap<(usize, String), (u64, Vec<u8>)> {
-    let mut summary = BTreeMap::new();
+/// At most this many paths are named for one reason.
+const MOST_NAMED: usize = 20;
+
+/// Groups what was skipped by root and reason.
+pub(crate) fn summarise(roots: &[RootPath], skipped: &[Skipped]) -> Vec<SkippedFiles> {
+    let mut groups: BTreeMap<(usize, &Reason), SkippedFiles> = BTreeMap::new();
     for skip in skipped {
-        let entry = summary
-            .entry((skip.root, skip.reason.text()))
-            .or_insert_with(|| (0_u64, skip.path.clone()));
-        entry.0 += 1;
+        let path = String::from_utf8_lossy(&skip.path).into_owned();
+        let group = groups.entry((skip.root, &skip.reason)).or_insert_with(|| SkippedFiles {
+            format: roots.get(skip.root).map_or("", |root| root.format.name()).to_owned(),
+            reason: skip.reason.text(),
+            files: 0,
+            example: path.clone(),
+            paths: Vec::new(),
+        });
+        group.files += 1;
+        if group.paths.len() < MOST_NAMED {
+            group.paths.push(path);
+        }
     }
-    summary
+    groups.into_values().collect()
 }
 
 /// A relative path below a root, as a path of this system.

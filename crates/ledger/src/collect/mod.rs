@@ -31,7 +31,7 @@ pub(crate) use discover::{Discovery, RootState, absolute, discover, summarise};
 
 use crate::ledger::Ledger;
 use crate::project::rebuild;
-use crate::wire::{SkippedFiles, SyncReport};
+use crate::wire::SyncReport;
 use crate::{Error, Result, chunks};
 use batch::{Batch, Builder};
 use discover::Skipped;
@@ -98,6 +98,9 @@ pub fn collect(
     if chunks::wants_sealing(ledger.conn())? {
         ledger.write(chunks::seal)?;
     }
+    if report.sources_changed > 0 {
+        ledger.trim()?;
+    }
     if rebuild::is_behind(ledger.conn())? {
         rebuild::catch_up(ledger, &mut |done, total| {
             progress(Progress::Rebuilding { done, total })
@@ -155,15 +158,7 @@ fn collect_once(
             dropped += run(ledger, roots, &jobs, report, &mut skipped, progress)?;
         }
     }
-    report.skipped = summarise(&skipped)
-        .into_iter()
-        .map(|((root, reason), (files, example))| SkippedFiles {
-            format: roots.get(root).map_or("", |root| root.format.name()).to_owned(),
-            reason,
-            files,
-            example: String::from_utf8_lossy(&example).into_owned(),
-        })
-        .collect();
+    report.skipped = summarise(roots, &skipped);
     Ok(dropped)
 }
 

@@ -122,9 +122,8 @@ pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>)
                 || (moved_here.contains_key(&index)
                     && (source.stat.size, source.stat.mtime_ns)
                         == (found.stat.size, found.stat.mtime_ns));
-            if is_same && source.stat.size == source.reached()
-                || (is_same && source.refused.is_some())
-            {
+            let is_done = source.stat.size == source.reached() || source.refused.is_some();
+            if is_same && is_done {
                 if source.tail_length > 0 && !source.tail_stands {
                     plan.standing.push(source.clone());
                 }

@@ -16,7 +16,7 @@ use crate::ids::{GenerationId, Seq, SourceId};
 use crate::journal::{self, Event};
 use crate::project::draft::Draft;
 use crate::project::{Fold, Place, absent, tail};
-use crate::{Error, Result, chunks, clock, spans};
+use crate::{Error, Result, chunks, clock, records, spans};
 
 /// What the writer knows of a file while its pieces come in.
 #[derive(Debug, Clone)]
@@ -212,7 +212,7 @@ impl<'a> Writer<'a> {
         for piece in &mut pieces {
             positions.push(self.prepare(tx, piece)?);
         }
-        let base = journal::next_seq(tx)?;
+        let base = records::next_seq(tx)?;
         chunks::store(tx, &batch.packed, base, &batch.lengths)?;
         let mut seq = base;
         let mut lengths = batch.lengths.iter();
@@ -396,10 +396,10 @@ impl<'a> Writer<'a> {
         rest: &[u8],
         draft: Draft,
     ) -> Result<()> {
-        let seq = journal::next_seq(tx)?;
+        let seq = records::next_seq(tx)?;
         let start = position.cursor;
-        insert_record(tx, seq, position.generation, start, length)?;
-        journal::own_span(tx, position.generation, start, length, seq, seq)?;
+        records::insert(tx, seq, position.generation, start, length)?;
+        records::own_span(tx, position.generation, start, length, seq, seq)?;
         if length < chunks::CHUNK as u64 {
             let mut bytes = Vec::new();
             spans::stream_tail(tx, position.generation, &mut |part| {
@@ -491,13 +491,13 @@ impl<'a> Writer<'a> {
                         let length = *lengths.next().ok_or_else(|| {
                             Error::damaged("a batch without its records".to_owned())
                         })?;
-                        insert_record(tx, *seq, position.generation, start, length)?;
+                        records::insert(tx, *seq, position.generation, start, length)?;
                         folds.push((*seq, start, length));
                         start += length;
                         *seq = Seq(seq.0 + 1);
                     }
                     let last = Seq(seq.0 - 1);
-                    journal::own_span(
+                    records::own_span(
                         tx,
                         position.generation,
                         position.cursor,
@@ -626,20 +626,6 @@ fn new_generation(
     tx.prepare_cached("UPDATE sources SET generation = ?2 WHERE id = ?1")?
         .execute((source, generation))?;
     Ok(Position { source, generation, number, cursor: 0, tail_length: 0, is_fresh: number > 1 })
-}
-
-fn insert_record(
-    tx: &Transaction<'_>,
-    seq: Seq,
-    generation: GenerationId,
-    start: u64,
-    length: u64,
-) -> Result<()> {
-    tx.prepare_cached(
-        "INSERT INTO records (seq, generation, start, length) VALUES (?1, ?2, ?3, ?4)",
-    )?
-    .execute((seq, generation, start as i64, length as i64))?;
-    Ok(())
 }
 
 fn drop_tail(tx: &Transaction<'_>, generation: GenerationId) -> Result<()> {

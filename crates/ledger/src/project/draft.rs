@@ -12,6 +12,7 @@ use quipu_transcript::record;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::search::{self, SearchText};
+use super::usage::Model;
 use crate::ids::PackedId;
 
 /// What one record says.
@@ -38,7 +39,6 @@ pub(crate) struct DraftEntry {
     pub(crate) calls: Vec<DraftCall>,
     pub(crate) results: Vec<DraftResult>,
     pub(crate) model: Option<Box<str>>,
-    pub(crate) provider: Option<Box<str>>,
     pub(crate) stop: Option<Stop>,
     pub(crate) usage: Option<DraftUsage>,
     pub(crate) detail: Detail,
@@ -97,9 +97,10 @@ pub(crate) struct DraftResult {
 }
 
 /// A bill, with what tells it from the same bill elsewhere.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct DraftUsage {
     pub(crate) usage: Usage,
+    pub(crate) model: Model,
     /// Hash of the response's id; `None`: the record stands for its own response.
     pub(crate) message: Option<i64>,
     /// Hash of the request's id, 0 when unknown.
@@ -139,7 +140,7 @@ impl<'a> Drafter<'a> {
 
     /// Reads a whole record.
     pub(crate) fn draft(&self, bytes: &[u8]) -> Draft {
-        let content = xxh3_64(bytes.trim_ascii()).cast_signed();
+        let content = short_hash(xxh3_64(bytes.trim_ascii()));
         let mut entries = Vec::new();
         let (format, origin) = (self.format, self.origin);
         let problems = record::read(format, origin, bytes, &mut |entry| {
@@ -154,7 +155,7 @@ impl<'a> Drafter<'a> {
         let mut hasher = Xxh3::new();
         hasher.update(head);
         hasher.update(&length.to_le_bytes());
-        let content = hasher.digest().cast_signed();
+        let content = short_hash(hasher.digest());
         let mut entries = Vec::new();
         let (format, origin) = (self.format, self.origin);
         let problems = record::read_oversize(format, origin, head, length, &mut |entry| {
@@ -221,7 +222,6 @@ impl<'a> Drafter<'a> {
             calls,
             results,
             model: entry.model.as_deref().map(Box::from),
-            provider: entry.provider.as_deref().map(Box::from),
             stop: entry.stop,
             usage: usage(entry),
             detail,
@@ -338,7 +338,15 @@ fn usage(entry: &Entry<'_>) -> Option<DraftUsage> {
             (message, 0)
         }
     };
-    Some(DraftUsage { usage, message, request })
+    let name = |said: &Option<Cow<'_, str>>| said.as_deref().unwrap_or_default().into();
+    let model =
+        Model { model: name(&entry.model), provider: name(&entry.provider), api: name(&entry.api) };
+    Some(DraftUsage { usage, model, message, request })
+}
+
+/// Four bytes are enough to tell a repeated entry from a new version of the same id.
+fn short_hash(hash: u64) -> i64 {
+    i64::from((hash >> 32) as u32 >> 1)
 }
 
 /// Most type names are one of a few; those need no allocation.

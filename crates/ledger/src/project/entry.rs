@@ -109,8 +109,7 @@ impl Fold {
                 entry: id,
                 turn: standing.turn,
                 time: entry.time,
-                model: &entry.model,
-                provider: &entry.provider,
+                model: &draft.model,
                 is_sidechain: entry.marks.is_sidechain,
             };
             if let Some((turn, before, after)) = self.bills.add(tx, &billed, draft)? {

@@ -134,7 +134,7 @@ const TARGETS: &[&str] =
     &["file_path", "path", "notebook_path", "command", "query", "pattern", "url", "prompt"];
 
 /// A target is a line for people.
-const LONGEST_TARGET: usize = 256;
+const LONGEST_TARGET: usize = 160;
 
 /// Adds every string inside a piece of JSON to `text`, and returns what the call is about.
 pub(crate) fn push_strings(text: &mut Text, json: &str) -> Option<String> {

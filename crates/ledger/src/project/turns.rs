@@ -1,6 +1,7 @@
 //! Turns: one prompt and everything that answers it.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use quipu_transcript::entry::{Role, Stop, Usage};
 use rusqlite::{Connection, OptionalExtension};
@@ -91,33 +92,10 @@ impl Turns {
     }
 
     fn get(&mut self, conn: &Connection, id: EntryId) -> Result<Option<&mut Turn>> {
-        if !self.open.contains_key(&id) {
-            let turn = conn
-                .prepare_cached(
-                    "SELECT session, parent, status, model, started_at, ended_at,
-                            input_tokens, output_tokens, cache_read_tokens, cache_write_tokens
-                       FROM turns WHERE id = ?1",
-                )?
-                .query_row([id], |row| {
-                    Ok(Turn {
-                        session: row.get(0)?,
-                        parent: row.get(1)?,
-                        status: row.get(2)?,
-                        model: row.get(3)?,
-                        started_at: row.get(4)?,
-                        ended_at: row.get(5)?,
-                        tokens: [row.get(6)?, row.get(7)?, row.get(8)?, row.get(9)?],
-                    })
-                })
-                .optional()?;
-            match turn {
-                Some(turn) => {
-                    self.open.insert(id, turn);
-                }
-                None => return Ok(None),
-            }
+        match self.open.entry(id) {
+            Entry::Occupied(known) => Ok(Some(known.into_mut())),
+            Entry::Vacant(vacant) => Ok(load(conn, id)?.map(|turn| vacant.insert(turn))),
         }
-        Ok(self.open.get_mut(&id))
     }
 
     /// Writes the turns that changed.
@@ -149,6 +127,27 @@ impl Turns {
         }
         Ok(())
     }
+}
+
+fn load(conn: &Connection, id: EntryId) -> Result<Option<Turn>> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT session, parent, status, model, started_at, ended_at,
+                    input_tokens, output_tokens, cache_read_tokens, cache_write_tokens
+               FROM turns WHERE id = ?1",
+        )?
+        .query_row([id], |row| {
+            Ok(Turn {
+                session: row.get(0)?,
+                parent: row.get(1)?,
+                status: row.get(2)?,
+                model: row.get(3)?,
+                started_at: row.get(4)?,
+                ended_at: row.get(5)?,
+                tokens: [row.get(6)?, row.get(7)?, row.get(8)?, row.get(9)?],
+            })
+        })
+        .optional()?)
 }
 
 /// How a turn stands after an entry; `None` leaves it as it was.

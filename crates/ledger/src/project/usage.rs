@@ -21,8 +21,7 @@ struct Bill {
     entry: EntryId,
     turn: Option<EntryId>,
     time: Option<i64>,
-    model: Option<Box<str>>,
-    provider: Option<Box<str>>,
+    model: i64,
     usage: Usage,
     is_sidechain: bool,
 }
@@ -31,6 +30,15 @@ struct Bill {
 #[derive(Debug, Default)]
 pub(crate) struct Bills {
     open: HashMap<Key, Bill>,
+    models: HashMap<Model, i64>,
+}
+
+/// What answered. Empty where the agent does not say.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Model {
+    pub(crate) model: Box<str>,
+    pub(crate) provider: Box<str>,
+    pub(crate) api: Box<str>,
 }
 
 /// Who is billed.
@@ -40,8 +48,7 @@ pub(crate) struct Billed<'a> {
     pub(crate) entry: EntryId,
     pub(crate) turn: Option<EntryId>,
     pub(crate) time: Option<i64>,
-    pub(crate) model: &'a Option<Box<str>>,
-    pub(crate) provider: &'a Option<Box<str>>,
+    pub(crate) model: &'a Model,
     pub(crate) is_sidechain: bool,
 }
 
@@ -62,14 +69,14 @@ impl Bills {
         }
         let (turn, before) = match self.open.get_mut(&key) {
             None => {
+                let model = self.model(conn, billed.model)?;
                 self.open.insert(
                     key,
                     Bill {
                         entry: billed.entry,
                         turn: billed.turn,
                         time: billed.time,
-                        model: billed.model.clone(),
-                        provider: billed.provider.clone(),
+                        model,
                         usage: draft.usage,
                         is_sidechain: billed.is_sidechain,
                     },
@@ -89,6 +96,25 @@ impl Bills {
         Ok(turn.map(|turn| (turn, before, draft.usage)))
     }
 
+    /// The number of a model. Numbered when it is first billed, so that a rebuild numbers it alike.
+    fn model(&mut self, conn: &Connection, model: &Model) -> Result<i64> {
+        if let Some(id) = self.models.get(model) {
+            return Ok(*id);
+        }
+        let row = (&model.model, &model.provider, &model.api);
+        conn.prepare_cached(
+            "INSERT OR IGNORE INTO models (model, provider, api) VALUES (?1, ?2, ?3)",
+        )?
+        .execute(row)?;
+        let id = conn
+            .prepare_cached(
+                "SELECT id FROM models WHERE model = ?1 AND provider = ?2 AND api = ?3",
+            )?
+            .query_row(row, |row| row.get(0))?;
+        self.models.insert(model.clone(), id);
+        Ok(id)
+    }
+
     /// Writes the bills, and decides again which copies count.
     pub(crate) fn save(&mut self, conn: &Connection) -> Result<()> {
         let mut messages = BTreeSet::new();
@@ -97,12 +123,12 @@ impl Bills {
             let usage = bill.usage;
             conn.prepare_cached(
                 "INSERT INTO usage
-                    (session, message, request, entry, turn, time, model, provider, input, output,
+                    (session, message, request, entry, turn, time, model, input, output,
                      cache_read, cache_write, cache_write_1h, cost_usd, is_fast, is_sidechain, is_counted)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, 1)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, 1)
                  ON CONFLICT (entry) DO UPDATE SET
-                    input = ?9, output = ?10, cache_read = ?11, cache_write = ?12,
-                    cache_write_1h = ?13, cost_usd = ?14, is_fast = ?15, is_sidechain = ?16",
+                    input = ?8, output = ?9, cache_read = ?10, cache_write = ?11,
+                    cache_write_1h = ?12, cost_usd = ?13, is_fast = ?14, is_sidechain = ?15",
             )?
             .execute(rusqlite::params![
                 session,
@@ -112,7 +138,6 @@ impl Bills {
                 bill.turn,
                 bill.time,
                 bill.model,
-                bill.provider,
                 tokens(usage.input),
                 tokens(usage.output),
                 tokens(usage.cache_read),
@@ -144,7 +169,7 @@ fn is_larger(new: &Usage, old: &Usage) -> bool {
 fn load(conn: &Connection, (message, request, session): Key) -> Result<Option<Bill>> {
     Ok(conn
         .prepare_cached(
-            "SELECT entry, turn, time, model, provider, input, output, cache_read, cache_write,
+            "SELECT entry, turn, time, model, input, output, cache_read, cache_write,
                     cache_write_1h, cost_usd, is_fast, is_sidechain
                FROM usage WHERE message = ?1 AND request = ?2 AND session = ?3",
         )?
@@ -155,17 +180,16 @@ fn load(conn: &Connection, (message, request, session): Key) -> Result<Option<Bi
                 turn: row.get(1)?,
                 time: row.get(2)?,
                 model: row.get(3)?,
-                provider: row.get(4)?,
                 usage: Usage {
-                    input: count(5)?,
-                    output: count(6)?,
-                    cache_read: count(7)?,
-                    cache_write: count(8)?,
-                    cache_write_1h: count(9)?,
-                    cost_usd: row.get(10)?,
-                    is_fast: row.get(11)?,
+                    input: count(4)?,
+                    output: count(5)?,
+                    cache_read: count(6)?,
+                    cache_write: count(7)?,
+                    cache_write_1h: count(8)?,
+                    cost_usd: row.get(9)?,
+                    is_fast: row.get(10)?,
                 },
-                is_sidechain: row.get(12)?,
+                is_sidechain: row.get(11)?,
             })
         })
         .optional()?)

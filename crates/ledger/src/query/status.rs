@@ -79,16 +79,8 @@ fn format_status(
 ) -> Result<FormatStatus> {
     let name = format.name();
     let is_ours = |index: usize| roots.get(index).is_some_and(|root| root.format.name() == name);
-    let mut skipped: Vec<SkippedFiles> = summarise(&discovery.skipped)
-        .into_iter()
-        .filter(|((root, _), _)| is_ours(*root))
-        .map(|((_, reason), (files, example))| SkippedFiles {
-            format: name.to_owned(),
-            reason,
-            files,
-            example: String::from_utf8_lossy(&example).into_owned(),
-        })
-        .collect();
+    let mut skipped = summarise(roots, &discovery.skipped);
+    skipped.retain(|skipped| skipped.format == name);
     skipped.append(&mut refused(conn, name)?);
     let (sources, records, bytes, gone, rewritten) = conn.query_row(
         "SELECT count(DISTINCT s.id),
@@ -166,6 +158,7 @@ fn refused(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
                 format: format.to_owned(),
                 reason: row.get(0)?,
                 files: row.get::<_, i64>(1)?.cast_unsigned(),
+                paths: vec![String::from_utf8_lossy(row.get_ref(2)?.as_blob()?).into_owned()],
                 example: String::from_utf8_lossy(row.get_ref(2)?.as_blob()?).into_owned(),
             })
         })?

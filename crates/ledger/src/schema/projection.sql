@@ -161,8 +161,7 @@ CREATE TABLE usage (
     message        INTEGER NOT NULL,      -- hash of the response's id
     request        INTEGER NOT NULL,      -- hash of the request's id; 0 when unknown
     time           INTEGER,
-    model          TEXT,
-    provider       TEXT,
+    model          INTEGER NOT NULL,      -- in models
     input          INTEGER NOT NULL,
     output         INTEGER NOT NULL,
     cache_read     INTEGER NOT NULL,
@@ -172,6 +171,15 @@ CREATE TABLE usage (
     is_fast        INTEGER NOT NULL,
     is_sidechain   INTEGER NOT NULL,
     is_counted     INTEGER NOT NULL
+) STRICT;
+
+-- What answered: a few dozen rows for millions of responses.
+CREATE TABLE models (
+    id       INTEGER PRIMARY KEY,
+    model    TEXT NOT NULL,               -- '' where the agent does not say
+    provider TEXT NOT NULL,
+    api      TEXT NOT NULL,
+    UNIQUE (model, provider, api)
 ) STRICT;
 
 -- All copies of a response. Not indexed by session: a session's entries lead there.

@@ -1,0 +1,674 @@
+//! What happens to files while nobody looks, row by row of the fault table: nothing stored is lost,
+//! nothing is stored twice, and the ledger says what happened.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::time::{Duration, SystemTime};
+
+use crate::home::*;
+use quipu_ledger::wire::{FormatStatus, Status, SyncReport};
+use quipu_ledger::{Generations, RootPath, What};
+use quipu_transcript::format;
+
+const OPENCLAW: &str = ".openclaw/agents/main/sessions/faults.jsonl";
+
+fn lines(range: std::ops::Range<u32>) -> String {
+    range
+        .map(|number| {
+            let parent = (number > 0).then(|| uuid(number - 1));
+            line("user", &uuid(number), parent.as_deref(), &format!("word{number}"))
+        })
+        .collect()
+}
+
+/// The path of another session.
+fn path_of(number: u32) -> String {
+    MAIN.replace(SESSION, &uuid(number))
+}
+
+/// Collects `before`, lets something happen to the file, and collects again. A new generation
+/// began for that reason; both lives come back, and no line is stored twice.
+#[track_caller]
+fn check(before: &str, happen: impl FnOnce(&Home), began: &str) -> (Home, SyncReport) {
+    let home = Home::quick();
+    home.write(MAIN, before);
+    home.sync();
+    happen(&home);
+    let report = home.sync_and_check();
+    home.assert_restores_all(&[MAIN]);
+    let lives = home.lives();
+    assert_eq!(lives.len(), 2, "{lives:#?}");
+    assert!(lives[0].bytes == before.as_bytes(), "the old life is kept");
+    assert_eq!((lives[1].began.as_str(), report.rewritten), (began, 1));
+    let mut seen = HashSet::new();
+    for record in lives.iter().flat_map(Life::own_records) {
+        assert!(seen.insert(record), "stored twice: {}", String::from_utf8_lossy(record));
+    }
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 1);
+    (home, report)
+}
+
+// --- Truncated, rewritten, replaced ---------------------------------------------------------------
+
+#[test]
+fn f25_truncated_and_regrown_beyond_the_cursor() {
+    let (home, report) = check(&lines(0..10), |home| home.write(MAIN, lines(20..45)), "rewritten");
+    assert_eq!(report.records_added, 25);
+    assert_eq!((home.hits("word3"), home.hits("word30")), (1, 1));
+    assert_eq!(home.problems()["source_rewritten"], 1);
+}
+
+#[test]
+fn f25_truncated_and_regrown_to_the_same_length() {
+    let (home, _) = check(&lines(10..20), |home| home.write(MAIN, lines(20..30)), "rewritten");
+    assert_eq!((home.hits("word13"), home.hits("word23")), (1, 1));
+}
+
+#[test]
+fn f26_truncated_and_regrown_between_two_looks_of_one_process() {
+    let home = Home::quick();
+    let mut ledger = home.open();
+    let mut sync = || quipu_ledger::collect(&mut ledger, &home.roots(), &mut |_| {}).unwrap();
+    home.write(MAIN, lines(0..10));
+    sync();
+    File::options().write(true).open(home.path(MAIN)).unwrap().set_len(0).unwrap();
+    home.append(MAIN, lines(20..45));
+    assert_eq!(sync().rewritten, 1);
+    home.append(MAIN, lines(45..46));
+    assert_eq!(sync().lines_parsed, 1);
+    home.assert_restores_all(&[MAIN]);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 36);
+    home.assert_rebuilds();
+}
+
+#[test]
+fn f26_truncated_to_nothing_and_seen_empty() {
+    let home = Home::quick();
+    home.write(MAIN, lines(0..10));
+    home.sync();
+    home.write(MAIN, "");
+    assert_eq!(home.sync().rewritten, 1);
+    home.append(MAIN, lines(0..10));
+    let report = home.sync_and_check();
+    home.assert_restores_all(&[MAIN]);
+    assert_eq!(report.rewritten, 0);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 10);
+    assert_eq!(home.problems()["source_truncated"], 1);
+}
+
+#[test]
+fn f27_replaced_by_a_shorter_file() {
+    let (home, report) = check(&lines(0..10), |home| home.replace(MAIN, lines(0..4)), "replaced");
+    assert_eq!(report.lines_parsed, 0, "all of it is known");
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM absent"), 6);
+    assert_eq!(home.hits("word9"), 1);
+}
+
+#[test]
+fn f27_replaced_by_a_longer_file() {
+    let other = lines(50..60) + &lines(5..10) + &lines(60..70);
+    let (home, report) = check(&lines(0..10), |home| home.replace(MAIN, &other), "replaced");
+    assert_eq!(report.lines_parsed, 20);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM absent"), 5);
+    assert_eq!(home.problems()["source_replaced"], 1);
+}
+
+#[test]
+fn f27_replaced_by_an_identical_file() {
+    let home = Home::quick();
+    home.write(MAIN, lines(0..10));
+    home.sync();
+    home.replace(MAIN, lines(0..10));
+    let report = home.sync_and_check();
+    assert_eq!((report.rewritten, report.bytes_read, report.lines_parsed), (0, 0, 0));
+    assert_eq!(home.lives().len(), 1);
+    assert!(home.problems().is_empty());
+    assert_eq!(home.sync().bytes_verified, 0, "the new inode is known");
+}
+
+#[test]
+fn f27_replaced_by_a_compacted_file() {
+    let summary = line("user", &uuid(99), None, "standsforthem");
+    let compacted = summary + &lines(8..10);
+    let (home, report) = check(&lines(0..10), |home| home.replace(MAIN, &compacted), "replaced");
+    assert_eq!(report.lines_parsed, 1);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 11);
+    assert_eq!((home.hits("word0"), home.hits("standsforthem")), (1, 1));
+}
+
+#[test]
+fn f27_replaced_with_an_unterminated_end() {
+    let before = lines(0..5) + line("user", &uuid(5), None, "torn").trim_end();
+    let (home, _) = check(&before, |home| home.replace(MAIN, lines(20..23)), "replaced");
+    assert_eq!(home.problems()["unterminated"], 1);
+    assert_eq!(home.hits("torn"), 1);
+}
+
+/// An edit that keeps size and ends is found when the file is looked through: whenever it was
+/// touched without growing.
+#[test]
+fn f28_an_edit_in_the_middle() {
+    let edited = lines(0..100).replace("word50", "wordXX");
+    let (home, report) = check(&lines(0..100), |home| home.write(MAIN, &edited), "rewritten");
+    assert_eq!(report.lines_parsed, 1);
+    assert_eq!((home.hits("word50"), home.hits("wordXX")), (1, 1));
+}
+
+/// Together with an append it is not found at once: only the ends are compared then. It is found
+/// at the next look that is not a mere append.
+#[test]
+fn f28_an_edit_in_the_middle_together_with_an_append() {
+    let home = Home::quick();
+    home.write(MAIN, lines(0..100));
+    home.sync();
+    home.write(MAIN, lines(0..101).replace("word50", "wordXX"));
+    let report = home.sync();
+    assert_eq!((report.rewritten, report.lines_parsed), (0, 1));
+    home.write(MAIN, lines(0..101).replace("word50", "wordXX"));
+    assert_eq!(home.sync_and_check().rewritten, 1);
+    home.assert_restores_all(&[MAIN]);
+    assert_eq!(home.hits("wordXX"), 1);
+}
+
+/// The same inode under another name, with other content: another file.
+#[test]
+fn f29_an_inode_that_is_used_again() {
+    let home = Home::quick();
+    let other = path_of(7);
+    home.write(MAIN, lines(0..5));
+    home.sync();
+    home.rename(MAIN, &other);
+    home.write(&other, lines(100..120));
+    let report = home.sync_and_check();
+    assert_eq!((report.renamed, report.gone, report.sources_added), (0, 1, 1));
+    home.assert_restores_all(&[&other]);
+    assert_eq!(home.all("SELECT state FROM sessions"), ["'gone'", "'live'"]);
+    let all = home.restored(Generations::Newest);
+    assert!(all.values().any(|bytes| *bytes == lines(0..5).into_bytes()));
+}
+
+/// The same inode under the same name.
+#[test]
+fn f29_deleted_and_created_again() {
+    for change in [false, true] {
+        let home = Home::quick();
+        home.write(MAIN, lines(0..5));
+        home.sync();
+        home.remove(MAIN);
+        if change {
+            home.sync();
+        }
+        home.write(MAIN, lines(10..20));
+        home.sync_and_check();
+        home.assert_restores_all(&[MAIN]);
+        assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 15);
+        assert_eq!(home.all("SELECT state FROM sessions"), ["'live'"]);
+    }
+}
+
+/// A writer that goes on at its old offset after the file was emptied leaves a hole.
+#[test]
+fn f30_a_hole_at_the_head() {
+    let hole = |home: &Home| {
+        let writer = File::options().write(true).open(home.path(MAIN)).unwrap();
+        let at = writer.metadata().unwrap().len();
+        writer.set_len(0).unwrap();
+        writer.write_all_at(lines(10..13).as_bytes(), at).unwrap();
+    };
+    let (home, _) = check(&lines(0..10), hole, "rewritten");
+    assert_eq!(home.problems()["nul_run"], 1);
+    for word in ["word9", "word10", "word11", "word12"] {
+        assert_eq!(home.hits(word), 1, "{word}");
+    }
+}
+
+// --- Moved, linked, deleted -----------------------------------------------------------------------
+
+const BESIDE: &str = ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-b7172ef08e66";
+
+#[test]
+fn f31_a_project_folder_is_renamed() {
+    let home = Home::quick();
+    home.write(MAIN, lines(0..10));
+    home.write(&path_of(3), lines(20..22));
+    home.write(&format!("{BESIDE}/subagents/agent-a1.jsonl"), lines(30..33));
+    home.write(&format!("{BESIDE}/tool-results/b1.txt"), "output");
+    home.write(".claude/projects/-home-alice-shop/agent-old.jsonl", lines(40..42));
+    home.sync();
+    let sessions = home.all("SELECT id, session_id, state, entries FROM sessions");
+    for (from, to) in [("-home-alice-shop", "-home-alice-store"), ("-home-alice-store", "-moved")] {
+        home.rename(&format!(".claude/projects/{from}"), &format!(".claude/projects/{to}"));
+        let report = home.sync_and_check();
+        assert_eq!((report.renamed, report.gone, report.sources_added), (5, 0, 0));
+        assert_eq!((report.bytes_read, report.lines_parsed), (0, 0));
+        assert_eq!(home.all("SELECT id, session_id, state, entries FROM sessions"), sessions);
+    }
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM source_paths"), 10, "the path history");
+    let moved = MAIN.replace("-home-alice-shop", "-moved");
+    home.append(&moved, lines(10..11));
+    assert_eq!(home.sync().lines_parsed, 1);
+    home.assert_restores_all(&[&moved]);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), sessions.len() as i64);
+}
+
+/// Collects from these folders of Claude Code.
+fn sync_from(home: &Home, folders: &[&str]) -> SyncReport {
+    let roots: Vec<RootPath> = folders
+        .iter()
+        .map(|folder| RootPath {
+            format: format::by_name("claude-code").unwrap(),
+            path: home.path(folder),
+        })
+        .collect();
+    quipu_ledger::collect(&mut home.open(), &roots, &mut |_| {}).unwrap()
+}
+
+#[test]
+fn f31_a_file_moves_between_roots() {
+    let home = Home::quick();
+    home.write(MAIN, lines(0..10));
+    home.folder_for(".config/claude/projects/-p/x");
+    let roots = [".claude", ".config/claude"];
+    sync_from(&home, &roots);
+    home.rename(MAIN, &format!(".config/claude/projects/-p/{SESSION}.jsonl"));
+    let report = sync_from(&home, &roots);
+    assert_eq!((report.renamed, report.gone, report.bytes_read), (1, 0, 0));
+    assert_eq!(home.all("SELECT session_id, state FROM sessions"), [format!("'{SESSION}'|'live'")]);
+    home.assert_sound();
+    home.assert_rebuilds();
+}
+
+#[test]
+fn f31_a_link_leads_elsewhere() {
+    let home = Home::quick();
+    home.write(".claude/store/a.jsonl", lines(0..5));
+    home.write(".claude/store/b.jsonl", lines(10..20));
+    home.folder_for(MAIN);
+    symlink(home.path(".claude/store/a.jsonl"), home.path(MAIN)).unwrap();
+    home.sync();
+    fs::remove_file(home.path(MAIN)).unwrap();
+    symlink(home.path(".claude/store/b.jsonl"), home.path(MAIN)).unwrap();
+    let report = home.sync_and_check();
+    assert_eq!(report.rewritten, 1);
+    home.assert_restores_all(&[MAIN]);
+    assert_eq!(home.lives()[0].bytes, lines(0..5).into_bytes());
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 1);
+}
+
+#[test]
+fn f32_deleted_by_the_clean_up() {
+    let home = Home::quick();
+    let torn = line("user", &uuid(10), None, "torn");
+    home.write(MAIN, lines(0..10) + torn.trim_end());
+    home.sync();
+    home.remove(MAIN);
+    let report = home.sync_and_check();
+    assert_eq!((report.gone, report.bytes_read), (1, 0));
+    assert_eq!(home.one::<String>("SELECT state FROM sessions"), "gone");
+    assert_eq!((home.hits("word9"), home.hits("torn")), (1, 1));
+    let restored = home.restored(Generations::Newest);
+    assert_eq!(restored.values().next().unwrap(), (lines(0..10) + torn.trim_end()).as_bytes());
+    assert_eq!(home.sync().gone, 0, "it goes only once");
+}
+
+/// A file whose place is taken by something else is as gone as a deleted one.
+#[test]
+fn f32_a_folder_takes_the_place_of_a_file() {
+    let home = Home::quick();
+    home.write(MAIN, lines(0..3));
+    home.sync();
+    home.remove(MAIN);
+    fs::create_dir(home.path(MAIN)).unwrap();
+    assert_eq!(home.sync_and_check().gone, 1);
+    assert_eq!(home.one::<String>("SELECT state FROM sessions"), "gone");
+}
+
+#[test]
+fn f32_a_file_takes_the_place_of_a_folder() {
+    let home = Home::quick();
+    home.write(MAIN, lines(0..3));
+    home.sync();
+    fs::remove_dir_all(home.path(".claude/projects/-home-alice-shop")).unwrap();
+    home.write(".claude/projects/-home-alice-shop", "a file");
+    assert_eq!(home.sync_and_check().gone, 1);
+    assert_eq!(home.one::<String>("SELECT state FROM sessions"), "gone");
+}
+
+#[test]
+fn f33_touched_files_are_not_read_again() {
+    let home = Home::quick();
+    home.write(MAIN, lines(0..10));
+    home.write(OPENCLAW, "{\"role\":\"user\",\"content\":\"hello\"}\n");
+    home.sync();
+    let file = File::options().write(true).open(home.path(MAIN)).unwrap();
+    for seconds in [1, 1_000_000_000] {
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+        let report = home.sync_and_check();
+        assert_eq!((report.bytes_read, report.lines_parsed, report.rewritten), (0, 0, 0));
+        assert_eq!(home.sync().bytes_verified, 0);
+    }
+}
+
+// --- What cannot be read --------------------------------------------------------------------------
+
+/// Takes all rights away. False where that keeps nobody out, as with root.
+fn lock_out(home: &Home, path: &str) -> bool {
+    let path = home.path(path);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+    File::open(&path).is_err()
+}
+
+fn let_in(home: &Home, path: &str, mode: u32) {
+    fs::set_permissions(home.path(path), fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn f16_a_file_that_cannot_be_read() {
+    let home = Home::quick();
+    home.write(MAIN, lines(0..3));
+    home.write(&path_of(2), lines(10..13));
+    home.sync();
+    home.append(MAIN, lines(3..5));
+    home.append(&path_of(2), lines(13..15));
+    if lock_out(&home, MAIN) {
+        let report = home.sync();
+        assert_eq!((report.gone, report.lines_parsed), (0, 2), "its neighbour is read");
+        assert!(report.skipped.iter().any(|skip| skip.reason.starts_with("unreadable")));
+        assert_eq!(home.all("SELECT state FROM sessions"), ["'live'", "'live'"]);
+    }
+    let_in(&home, MAIN, 0o600);
+    home.sync_and_check();
+    home.assert_restores_all(&[MAIN, &path_of(2)]);
+}
+
+#[test]
+fn f16_a_folder_that_cannot_be_read() {
+    let home = Home::quick();
+    let other = ".claude/projects/-other/00000001-d010-4b20-a591-b7172ef08e66.jsonl";
+    home.write(MAIN, lines(0..3));
+    home.write(other, lines(10..13));
+    home.sync();
+    home.append(other, lines(13..15));
+    if lock_out(&home, ".claude/projects/-home-alice-shop") {
+        let report = home.sync();
+        assert_eq!((report.gone, report.lines_parsed), (0, 2));
+        assert_eq!(home.all("SELECT state FROM sessions"), ["'live'", "'live'"]);
+    }
+    let_in(&home, ".claude/projects/-home-alice-shop", 0o700);
+    home.sync_and_check();
+    home.assert_restores_all(&[MAIN, other]);
+}
+
+#[test]
+fn a_root_vanishes_and_returns() {
+    let home = Home::quick();
+    home.write(MAIN, lines(0..10));
+    home.write(&path_of(2), lines(20..22));
+    home.write(OPENCLAW, "{\"role\":\"user\",\"content\":\"hello\"}\n");
+    home.sync();
+    home.rename(".claude", "away");
+    let report = home.sync_and_check();
+    assert_eq!((report.gone, report.bytes_read), (2, 0));
+    assert_eq!(home.all("SELECT state FROM sessions"), ["'gone'", "'gone'", "'live'"]);
+    assert_eq!(home.hits("word3"), 1);
+    home.rename("away", ".claude");
+    let report = home.sync_and_check();
+    assert_eq!((report.bytes_read, report.lines_parsed, report.rewritten), (0, 0, 0));
+    assert_eq!(home.all("SELECT state FROM sessions"), ["'live'", "'live'", "'live'"]);
+    home.append(MAIN, lines(10..11));
+    assert_eq!(home.sync_and_check().lines_parsed, 1);
+    home.assert_restores_all(&[MAIN, &path_of(2)]);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 14);
+}
+
+/// A line that was being written when its root vanished can still end when it is back.
+#[test]
+fn a_root_vanishes_in_the_middle_of_a_line() {
+    let home = Home::quick();
+    let last = line("user", &uuid(1), None, "interrupted");
+    let (now, later) = last.split_at(60);
+    home.write(MAIN, lines(0..1) + now);
+    home.sync();
+    home.rename(".claude", "away");
+    home.sync();
+    home.rename("away", ".claude");
+    home.sync_and_check();
+    home.append(MAIN, later);
+    home.sync_and_check();
+    home.assert_restores_all(&[MAIN]);
+    assert_eq!(home.hits("interrupted"), 1);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 2);
+}
+
+// --- Documents ------------------------------------------------------------------------------------
+
+const OUTPUT: &str =
+    ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-b7172ef08e66/tool-results/b1.txt";
+
+#[test]
+fn every_version_of_a_document_is_kept() {
+    let home = Home::quick();
+    let versions = ["first version", "second version, a little longer", "third"];
+    for (number, version) in versions.iter().enumerate() {
+        if number == 1 {
+            home.replace(OUTPUT, version);
+        } else {
+            home.write(OUTPUT, version);
+        }
+        home.sync_and_check();
+        home.assert_restores_all(&[OUTPUT]);
+        assert_eq!(home.sync().bytes_read, 0);
+    }
+    for (number, version) in versions.iter().enumerate() {
+        let restored = home.restored(Generations::Number(number as i64 + 1));
+        assert_eq!(restored.into_values().collect::<Vec<_>>(), [version.as_bytes()]);
+    }
+    let nothing = tempfile::tempdir_in(home.folder()).unwrap();
+    let fourth = Generations::Number(4);
+    quipu_ledger::restore(&home.open(), What::All, nothing.path(), fourth).unwrap_err();
+    assert_eq!((home.hits("first"), home.hits("third")), (1, 1));
+    assert!(home.problems().is_empty(), "a new version is nothing odd");
+}
+
+#[test]
+fn a_document_is_empty_for_a_while() {
+    let home = Home::quick();
+    for text in ["", "now it says something", ""] {
+        home.write(OUTPUT, text);
+        home.sync_and_check();
+        home.assert_restores_all(&[OUTPUT]);
+    }
+    assert_eq!(home.hits("something"), 1);
+    assert_eq!(home.lives().len(), 3);
+}
+
+#[test]
+fn a_document_that_is_too_long_to_be_read_whole() {
+    let home = Home::quick();
+    // One byte first, so that the place where reading stops falls into a character.
+    let long = "x\u{e9}\u{e9}n ".repeat((33 << 20) / 7);
+    home.write(OUTPUT, format!("beginning {long}"));
+    home.sync();
+    home.assert_restores_all(&[OUTPUT]);
+    home.write(OUTPUT, format!("another {long}"));
+    home.sync_and_check();
+    home.assert_restores_all(&[OUTPUT]);
+    assert_eq!(home.lives().len(), 2);
+    assert_eq!((home.hits("beginning"), home.hits("another")), (1, 1));
+    assert_eq!(home.sync().bytes_read, 0);
+}
+
+/// Whoever searches has to know that not all of it was indexed.
+#[test]
+fn a_document_that_is_too_long_is_said_to_be() {
+    let home = Home::quick();
+    home.write(OUTPUT, "words ".repeat((33 << 20) / 6));
+    home.sync();
+    let status = status(&home);
+    let is_said = status.problems.contains_key("oversize") || status.partly_indexed > 0;
+    assert!(is_said, "{:?}, {} partly indexed", status.problems, status.partly_indexed);
+}
+
+/// What is odd is the reader's limit, not the text.
+#[test]
+fn a_long_document_is_no_broken_text() {
+    for shift in ["", "x"] {
+        let home = Home::quick();
+        home.write(OUTPUT, format!("{shift}{}", "\u{e9}".repeat((33 << 20) / 2)));
+        home.sync();
+        assert_eq!(home.problems().get("invalid_utf8"), None);
+    }
+}
+
+// --- Many sessions --------------------------------------------------------------------------------
+
+/// More sessions than are kept open at once, their prompts interleaved.
+#[test]
+fn a_prompt_list_of_many_sessions() {
+    let home = Home::quick();
+    let sessions = 200;
+    let prompts: String = (0..3 * sessions)
+        .map(|number| {
+            format!(
+                "{{\"display\":\"prompt{number}\",\"timestamp\":{},\"project\":\"/p\",\"sessionId\":\"{}\"}}\n",
+                1_770_193_116_233_i64 + i64::from(number),
+                uuid(number % sessions)
+            )
+        })
+        .collect();
+    home.write(".claude/history.jsonl", prompts);
+    for number in (0..sessions).step_by(2) {
+        home.write(&path_of(number), lines(number * 10..number * 10 + 2));
+    }
+    home.sync_and_check();
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), i64::from(sessions));
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM prompts"), i64::from(3 * sessions));
+    let odd = "SELECT session FROM prompts GROUP BY session HAVING count(*) <> 3";
+    assert_eq!(home.all(odd), [""; 0]);
+    let by_state =
+        "SELECT state, count(*), sum(entries), sum(messages) FROM sessions GROUP BY state";
+    assert_eq!(home.all(by_state), ["'live'|100|200|200", "'lost'|100|0|0"]);
+    home.assert_restores_all(&[".claude/history.jsonl"]);
+}
+
+// --- Status ---------------------------------------------------------------------------------------
+
+fn status(home: &Home) -> Status {
+    quipu_ledger::status(&home.open(), &home.roots()).unwrap()
+}
+
+fn of<'s>(status: &'s Status, format: &str) -> &'s FormatStatus {
+    status.formats.iter().find(|found| found.format == format).unwrap()
+}
+
+#[test]
+fn status_counts_what_is_there() {
+    let home = Home::quick();
+    let torn = "{\"type\":\"user\"";
+    home.write(MAIN, lines(0..10) + "not json\n" + torn);
+    home.write(&format!("{BESIDE}/subagents/agent-a1.jsonl"), lines(20..22));
+    home.write(&path_of(2), "{\"type\":\"brand-new\",\"uuid\":\"1\"}\n".repeat(2));
+    home.write(&path_of(3), lines(30..31));
+    home.write(OPENCLAW, "{\"role\":\"user\",\"content\":\"hello\"}\n");
+    home.sync();
+    home.remove(&path_of(3));
+    home.write(&path_of(2), "{\"type\":\"brand-new\",\"uuid\":\"2\"}\n");
+    home.sync();
+
+    let status = status(&home);
+    let claude = of(&status, "claude-code");
+    assert_eq!((claude.sessions, claude.subagents, claude.sources), (4, 1, 4));
+    assert_eq!(claude.records, 11 + 2 + 2 + 1 + 1);
+    let states: Vec<_> =
+        claude.states.iter().map(|(state, count)| (state.as_str(), *count)).collect();
+    assert_eq!(states, [("gone", 1), ("live", 3)]);
+    assert_eq!((claude.gone, claude.rewritten), (1, 1));
+    assert_eq!(claude.unknown_types.get("brand-new"), Some(&2));
+    let on_disk = [MAIN, &format!("{BESIDE}/subagents/agent-a1.jsonl"), &path_of(2)]
+        .iter()
+        .map(|path| fs::metadata(home.path(path)).unwrap().len())
+        .sum::<u64>();
+    assert_eq!(claude.bytes, on_disk + lines(30..31).len() as u64, "what restore would give back");
+    let openclaw = of(&status, "openclaw");
+    assert_eq!((openclaw.sessions, openclaw.records, openclaw.gone), (1, 1, 0));
+    assert_eq!(openclaw.bytes, fs::metadata(home.path(OPENCLAW)).unwrap().len());
+
+    assert_eq!(status.problems.get("opaque"), Some(&1));
+    assert_eq!(status.problems.get("source_truncated"), Some(&1));
+    let in_tables: u64 = home.problems().values().map(|count| *count as u64).sum();
+    assert_eq!(status.problems.values().sum::<u64>(), in_tables);
+    assert_eq!(status.ledger.records, home.one::<i64>("SELECT count(*) FROM records") as u64);
+    assert_eq!(status.absent_records, 2);
+    assert!(status.ledger.exists && status.ledger.bytes > 8192);
+    assert_eq!(status.ledger.schema, 1);
+}
+
+#[test]
+fn status_names_what_is_left_out() {
+    let home = Home::quick();
+    home.write(".claude/projects/-p/memory/MEMORY.md", "x");
+    home.write(".claude/projects/-q/memory/MEMORY.md", "x");
+    home.write(".claude/projects/-p/notes.jsonl", "nothing\nof this\n");
+    home.write(".claude/settings.json", "{}");
+    home.write(".openclaw/logs/gateway.log", "x");
+    home.write(".openclaw/agents/main/sessions/sessions.json", "{}");
+    home.folder_for(&path_of(1));
+    symlink("/nowhere", home.path(&path_of(1))).unwrap();
+    for _ in 0..2 {
+        home.sync();
+        let status = status(&home);
+        let skipped = |format: &str, reason: &str| {
+            of(&status, format)
+                .skipped
+                .iter()
+                .filter(|skip| skip.reason.contains(reason))
+                .map(|skip| skip.files)
+                .sum::<u64>()
+        };
+        assert_eq!(skipped("claude-code", "project memory"), 2);
+        assert_eq!(skipped("claude-code", "no line of it is a record"), 1);
+        assert_eq!(skipped("claude-code", "secrets"), 1);
+        assert_eq!(skipped("claude-code", "leaves its root"), 1);
+        assert_eq!(skipped("openclaw", "logs"), 1);
+        assert_eq!(skipped("openclaw", "session index"), 1);
+        assert_eq!(of(&status, "claude-code").sessions, 0);
+    }
+}
+
+#[test]
+fn status_says_how_long_the_oldest_transcript_has() {
+    let home = Home::quick();
+    let days = |days: u64| SystemTime::now() - Duration::from_secs(days * 24 * 3600 + 3600);
+    for (number, age) in [(1, 3), (2, 21), (3, 10)] {
+        home.write(&path_of(number), lines(0..1));
+        let file = File::options().write(true).open(home.path(&path_of(number))).unwrap();
+        file.set_modified(days(age)).unwrap();
+    }
+    home.write(OPENCLAW, "{}\n");
+    home.sync();
+    let status = status(&home);
+    let oldest = of(&status, "claude-code").oldest.clone().unwrap();
+    assert!(oldest.path.ends_with(&path_of(2)), "{}", oldest.path);
+    assert_eq!(oldest.days_left, Some(9));
+    let oldest = of(&status, "openclaw").oldest.clone().unwrap();
+    assert_eq!(oldest.days_left, None, "OpenClaw deletes nothing by itself");
+}
+
+#[test]
+fn status_says_where_it_looked() {
+    let home = Home::quick();
+    home.folder_for(MAIN);
+    let states = |status: &Status| -> Vec<String> {
+        status
+            .formats
+            .iter()
+            .flat_map(|format| format.roots.iter().map(|root| root.state.clone()))
+            .collect()
+    };
+    let without = quipu_ledger::status_without_ledger(&home.ledger_path(), &home.roots()).unwrap();
+    assert_eq!(states(&without), ["collected", "absent"]);
+    assert!(!without.ledger.exists && !home.ledger_path().exists());
+    home.sync();
+    assert_eq!(states(&status(&home)), ["collected", "absent"]);
+}
