@@ -5,7 +5,7 @@
 
 use crate::entry::Entry;
 use crate::format::{Format, Framing, Origin};
-use crate::problem::Problem;
+use crate::problem::{Problem, ProblemKind};
 use crate::recover;
 
 /// Records above this size are not decoded whole: type, id, parent and time come from their head.
@@ -51,8 +51,19 @@ pub fn read_oversize(
     each: &mut dyn FnMut(&Entry<'_>),
 ) -> Vec<Problem> {
     if origin.part.framing() == Framing::Document {
-        each(&format.decode_document(origin, head));
-        return Vec::new();
+        each(&format.decode_document(origin, whole_characters(head)));
+        let detail = format!("{length} bytes");
+        return vec![Problem::new(ProblemKind::Oversize, detail)];
     }
     recover::read_head(format, origin, head, length, each)
+}
+
+/// Bytes without a character that was cut off at their end.
+fn whole_characters(bytes: &[u8]) -> &[u8] {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => {
+            bytes.get(..error.valid_up_to()).unwrap_or(bytes)
+        }
+        _ => bytes,
+    }
 }

@@ -142,6 +142,11 @@ impl Ends {
         }
     }
 
+    /// The last byte that was read.
+    pub(crate) fn last_byte(&self) -> Option<u8> {
+        self.last.last().copied()
+    }
+
     pub(crate) fn prints(&self) -> Prints {
         Prints { head: print(&self.head), head_length: self.head.len(), marker: print(&self.last) }
     }

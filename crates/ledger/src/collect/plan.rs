@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -151,14 +152,23 @@ pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>)
             .any(|(root, bytes)| root.format.name() == source.format && *bytes == source.root);
         if is_ours && !seen.contains(&index) && !moved.contains_key(&index) && !source.is_gone {
             let path = absolute(Path::new(OsStr::from_bytes(&source.root)), &source.path);
-            // A folder that cannot be read hides files that are still there.
-            if matches!(fs::symlink_metadata(&path), Err(error) if error.kind() == std::io::ErrorKind::NotFound)
-            {
+            if is_absent(&path) {
                 plan.gone.push(source.clone());
             }
         }
     }
     plan
+}
+
+/// Whether there is certainly no such file. A folder that cannot be read hides files that are still
+/// there.
+fn is_absent(path: &Path) -> bool {
+    match fs::metadata(path) {
+        Ok(meta) => !meta.is_file(),
+        Err(error) => {
+            matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+        }
+    }
 }
 
 /// Whether a file of the same inode is the same file under another name. File systems reuse inodes

@@ -158,8 +158,12 @@ impl Reader<'_, '_> {
             return self.new_lines();
         };
         match look::look(self.conn, self.file, &self.stat, known, &mut self.work.bytes_verified)? {
-            // A generation that was closed with an unterminated line cannot go on.
-            Look::Grown(_) if known.is_gone && ends_without_newline(self.conn, known)? => {
+            // A generation that was closed in the middle of a line cannot go on there.
+            Look::Grown(ends)
+                if known.tail_length == 0
+                    && self.stat.size > known.cursor
+                    && ends.last_byte().is_some_and(|byte| byte != b'\n') =>
+            {
                 self.rewrite(known, Began::Returned)
             }
             Look::Grown(ends) => {
@@ -444,6 +448,8 @@ impl Reader<'_, '_> {
             let rest = std::mem::take(&mut cut.carry);
             let draft = drafter.draft_oversize(&head, at);
             cut.closes_long_tail = Some(LongTail { rest, draft });
+        } else if let Some(generation) = self.same_version(&cut.carry)? {
+            cut.same(generation, 0, cut.carry.len() as u64);
         } else if !cut.carry.is_empty() {
             self.builder.record(&cut.carry, drafter.draft(&cut.carry))?;
             cut.own(cut.carry.len() as u64);
@@ -451,6 +457,31 @@ impl Reader<'_, '_> {
         let mut piece = self.finish_piece(&mut cut, &ends, &mut step);
         piece.is_last = true;
         self.builder.piece(piece)
+    }
+
+    /// An earlier version of the document that holds the same bytes.
+    fn same_version(&self, bytes: &[u8]) -> Result<Option<GenerationId>> {
+        let Some(known) = self.job.known.as_ref().filter(|_| !bytes.is_empty()) else {
+            return Ok(None);
+        };
+        let versions: Vec<GenerationId> = self
+            .conn
+            .prepare_cached(
+                "SELECT id FROM generations WHERE source = ?1 AND cursor = ?2 AND tail_length = 0",
+            )?
+            .query_map((known.source, bytes.len() as i64), |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        for version in versions {
+            let mut rest = Some(bytes);
+            spans::stream(self.conn, version, &mut |part| {
+                rest = rest.and_then(|rest| rest.strip_prefix(part));
+                Ok(())
+            })?;
+            if rest.is_some_and(<[u8]>::is_empty) {
+                return Ok(Some(version));
+            }
+        }
+        Ok(None)
     }
 
     fn store_document_part(
@@ -559,17 +590,4 @@ pub(crate) fn closing(
     let mut draft = drafter.draft(&tail_bytes(conn, known.generation, usize::MAX)?);
     mark_unterminated(&mut draft, origin.part);
     Ok(Some(draft))
-}
-
-/// Whether the last byte that the ledger holds of a generation is no newline.
-fn ends_without_newline(conn: &Connection, known: &Known) -> Result<bool> {
-    let Some(seq) = spans::record_before(conn, known.generation, known.cursor)? else {
-        return Ok(false);
-    };
-    let mut last = None;
-    crate::chunks::RecordReader::new(conn).stream(seq, &mut |part| {
-        last = part.last().copied().or(last);
-        Ok(true)
-    })?;
-    Ok(last.is_some_and(|byte| byte != b'\n'))
 }

@@ -268,16 +268,18 @@ impl<'a> Writer<'a> {
                 }
                 position
             }
+            // Looked at before and found to be nothing: its life begins now.
+            (Step::Begin { .. }, Some(Progress::At(old))) if self.is_refused(piece.job) => {
+                tx.prepare_cached("UPDATE sources SET refused = NULL WHERE id = ?1")?
+                    .execute([old.source])?;
+                *old
+            }
             (Step::Begin { began, closing, .. }, Some(Progress::At(old))) => {
                 let (began, closing) = (*began, closing.take());
                 let mut old = *old;
                 self.close(tx, format, &origin, &mut old, closing)?;
                 let position = new_generation(tx, old.source, old.number + 1, began, piece)?;
                 self.written.generations += 1;
-                tx.prepare_cached(
-                    "UPDATE sources SET refused = NULL WHERE id = ?1 AND refused IS NOT NULL",
-                )?
-                .execute([old.source])?;
                 if began != Began::Version {
                     self.tell_generation(tx, piece, position, began)?;
                 }
@@ -569,6 +571,11 @@ impl<'a> Writer<'a> {
             self.fold.event(tx, seq, event)?;
         }
         Ok(seq)
+    }
+
+    fn is_refused(&self, job: usize) -> bool {
+        let known = self.jobs.get(job).and_then(|job| job.known.as_ref());
+        known.is_some_and(|known| known.refused.is_some() && known.reached() == 0)
     }
 
     fn job(&self, number: usize) -> Result<&'a Job> {

@@ -159,7 +159,8 @@ impl<'a> Drafter<'a> {
         let mut entries = Vec::new();
         let (format, origin) = (self.format, self.origin);
         let problems = record::read_oversize(format, origin, head, length, &mut |entry| {
-            let drafted = self.entry(entry, content, entries.len(), length);
+            let mut drafted = self.entry(entry, content, entries.len(), length);
+            drafted.text.unseen = length - head.len() as u64;
             entries.push(drafted);
         });
         Draft { entries, problems }

@@ -34,6 +34,8 @@ impl Fold {
         if tip.session != Some(row) {
             tip.session = Some(row);
             session.place(tx, place.source, place.origin)?;
+            // Others find the parent of a sub-agent through the row.
+            session.save(tx, &name)?;
         }
         let mut problems = learn(tx, session, &entry)?;
 
@@ -148,8 +150,8 @@ fn session_name(place: &Place<'_>, entry: &DraftEntry) -> Option<Name> {
 fn is_node(entry: &DraftEntry) -> bool {
     match entry.detail {
         Detail::Header | Detail::Leaf { .. } | Detail::Prompt | Detail::Document { .. } => false,
-        Detail::None => entry.uuid.is_some() || entry.role.is_some(),
-        _ => true,
+        // Bookkeeping without an id of its own stands beside the conversation.
+        _ => entry.uuid.is_some() || entry.role.is_some() || !entry.marks.is_side,
     }
 }
 

@@ -125,8 +125,21 @@ fn insert_detail(
                 &origin.name,
                 *bytes as i64,
             ))?;
+            // Sub-agents put their output beside that of the session they work for.
             conn.prepare_cached(
-                "UPDATE tool_calls SET output = ?3 WHERE session = ?1 AND output_name = ?2",
+                "UPDATE tool_calls SET output = ?3
+                  WHERE output_name = ?2
+                    AND session IN (
+                        SELECT ?1
+                         UNION ALL
+                        SELECT child.id
+                          FROM sessions parent
+                          JOIN sessions child
+                            ON child.parent_id = parent.session_id
+                           AND child.format = parent.format
+                           AND child.agent = parent.agent
+                           AND child.part = 'subagent'
+                         WHERE parent.id = ?1)",
             )?
             .execute((session, &origin.name, id))?;
         }
@@ -171,7 +184,7 @@ fn insert_detail(
 /// Puts an entry's words into the search index.
 pub(crate) fn index(conn: &Connection, id: EntryId, entry: &DraftEntry) -> Result<()> {
     let text = &entry.text;
-    if text.is_empty() {
+    if text.is_empty() && text.unseen == 0 {
         return Ok(());
     }
     let mut left = search::LONGEST;
@@ -184,7 +197,7 @@ pub(crate) fn index(conn: &Connection, id: EntryId, entry: &DraftEntry) -> Resul
          VALUES (?1, ?2, ?3, ?4, ?5)",
     )?
     .execute((id, &*tool_result, &*tool_input, &*prose, &*thinking))?;
-    let cut = cut_1 + cut_2 + cut_3 + cut_4;
+    let cut = (cut_1 + cut_2 + cut_3 + cut_4) as u64 + text.unseen;
     if cut > 0 {
         conn.prepare_cached("INSERT INTO partly_indexed (entry, bytes) VALUES (?1, ?2)")?
             .execute((id, cut as i64))?;

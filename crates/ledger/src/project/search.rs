@@ -16,6 +16,8 @@ pub(crate) struct SearchText {
     pub(crate) thinking: Text,
     pub(crate) tool_input: Text,
     pub(crate) tool_result: Text,
+    /// Bytes of the record that were too many to look at.
+    pub(crate) unseen: u64,
 }
 
 impl SearchText {

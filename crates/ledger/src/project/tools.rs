@@ -154,9 +154,7 @@ impl Calls {
         if withdrawn > 0 {
             self.has_orphans = true;
             self.by_id.retain(|_, call| call.entry != entry);
-            if let Some(open) = &mut self.open {
-                open.retain(|(other, _)| *other != entry);
-            }
+            self.open = None;
         }
         Ok(withdrawn as i64)
     }
@@ -196,7 +194,7 @@ impl Calls {
             .prepare_cached(
                 "SELECT entry, ordinal, result IS NOT NULL FROM tool_calls
                   WHERE session = ?1 AND call_id = ?2 AND is_partial = 0 AND entry <> ?3
-                  ORDER BY entry, ordinal LIMIT 1",
+                  ORDER BY entry % (1 << 40), entry, ordinal LIMIT 1",
             )?
             .query_row((at.session, id, at.entry), |row| {
                 Ok(Call { entry: row.get(0)?, ordinal: row.get(1)?, is_answered: row.get(2)? })
@@ -248,19 +246,18 @@ impl Calls {
 
     fn oldest_open(&mut self, at: At<'_>) -> Result<Option<(EntryId, u32)>> {
         if self.open.is_none() {
-            let open = if at.is_complete {
-                VecDeque::new()
-            } else {
-                at.conn
-                    .prepare_cached(
-                        "SELECT entry, ordinal FROM tool_calls
-                          WHERE entry = (SELECT max(entry) FROM tool_calls WHERE session = ?1 AND entry < ?2)
-                            AND result IS NULL AND is_partial = 0
-                          ORDER BY ordinal",
-                    )?
-                    .query_map((at.session, at.entry), |row| Ok((row.get(0)?, row.get(1)?)))?
-                    .collect::<Result<_, _>>()?
-            };
+            // Numbers of welded entries are not in order; their records are.
+            let mut statement = at.conn.prepare_cached(
+                "SELECT entry, ordinal FROM tool_calls
+                  WHERE result IS NULL AND is_partial = 0
+                    AND entry = (SELECT entry FROM tool_calls
+                                  WHERE session = ?1 AND entry <> ?2
+                                  ORDER BY entry % (1 << 40) DESC, entry DESC LIMIT 1)
+                  ORDER BY ordinal",
+            )?;
+            let open = statement
+                .query_map((at.session, at.entry), |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect::<Result<_, _>>()?;
             self.open = Some(open);
         }
         let call = self.open.as_mut().and_then(VecDeque::pop_front);
@@ -274,9 +271,22 @@ impl Calls {
     }
 }
 
-/// The newest collected file of that name in a session.
+/// The newest collected file of that name in a session, or in the one that it works for.
 fn document_of(conn: &Connection, session: SessionRow, name: &str) -> Result<Option<EntryId>> {
     Ok(conn
-        .prepare_cached("SELECT max(id) FROM documents WHERE session = ?1 AND name = ?2")?
+        .prepare_cached(
+            "SELECT max(id) FROM documents
+              WHERE name = ?2
+                AND session IN (
+                    SELECT ?1
+                     UNION ALL
+                    SELECT parent.id
+                      FROM sessions child
+                      JOIN sessions parent
+                        ON parent.session_id = child.parent_id
+                       AND parent.format = child.format
+                       AND parent.agent = child.agent
+                     WHERE child.id = ?1 AND child.part = 'subagent')",
+        )?
         .query_row((session, name), |row| row.get(0))?)
 }
