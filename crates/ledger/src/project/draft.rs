@@ -141,7 +141,8 @@ impl<'a> Drafter<'a> {
     /// Reads a whole record.
     pub(crate) fn draft(&self, bytes: &[u8]) -> Draft {
         let content = short_hash(xxh3_64(bytes.trim_ascii()));
-        let mut entries = Vec::new();
+        // Nearly always one; a grown vector would have room for four.
+        let mut entries = Vec::with_capacity(1);
         let (format, origin) = (self.format, self.origin);
         let problems = record::read(format, origin, bytes, &mut |entry| {
             let drafted = self.entry(entry, content, entries.len(), bytes.len() as u64);
@@ -156,7 +157,8 @@ impl<'a> Drafter<'a> {
         hasher.update(head);
         hasher.update(&length.to_le_bytes());
         let content = short_hash(hasher.digest());
-        let mut entries = Vec::new();
+        // Nearly always one; a grown vector would have room for four.
+        let mut entries = Vec::with_capacity(1);
         let (format, origin) = (self.format, self.origin);
         let problems = record::read_oversize(format, origin, head, length, &mut |entry| {
             let mut drafted = self.entry(entry, content, entries.len(), length);

@@ -393,7 +393,7 @@ pub(crate) struct Sessions {
 }
 
 /// At most this many sessions are kept open between two commits.
-const MOST_OPEN: usize = 64;
+const MOST_OPEN: usize = 16;
 
 impl Sessions {
     /// The session of that name, created by the record `seq` if there is none.

@@ -149,7 +149,13 @@ impl Bills {
             ])?;
         }
         for message in messages {
-            recount(conn, message)?;
+            let copies: i64 = conn
+                .prepare_cached("SELECT count(*) FROM usage WHERE message = ?1")?
+                .query_row([message], |row| row.get(0))?;
+            // Nearly always the only one, and then it counts.
+            if copies > 1 {
+                recount(conn, message)?;
+            }
         }
         Ok(())
     }
