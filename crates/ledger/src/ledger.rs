@@ -38,6 +38,7 @@ impl Ledger {
         // A file that is refused is left alone: not even a lock is put beside it.
         let found = inspect(path)?;
         create_folder(path)?;
+        refuse_remote(path)?;
         let lock = Arc::new(WriteLock::beside(path)?);
         match found {
             Found::Nothing => {
@@ -215,10 +216,10 @@ fn inspect(path: &Path) -> Result<Found> {
 
 /// Builds a new ledger under another name and renames it into place.
 fn create(path: &Path) -> Result<()> {
+    remove_unfinished(path);
     let mut building = path.as_os_str().to_owned();
     building.push(format!(".new-{}", std::process::id()));
     let building = PathBuf::from(building);
-    let _ = fs::remove_file(&building);
     OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -235,6 +236,18 @@ fn create(path: &Path) -> Result<()> {
         }
     }
     made
+}
+
+/// Removes what processes left behind that were killed while they built a ledger. The lock is held.
+fn remove_unfinished(path: &Path) {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return };
+    let mut prefix = name.as_encoded_bytes().to_vec();
+    prefix.extend_from_slice(b".new-");
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(&prefix) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Writes the empty ledger.
@@ -286,6 +299,30 @@ fn create_folder(path: &Path) -> Result<()> {
         .mode(0o700)
         .create(folder)
         .map_err(Error::io("create folder", folder))
+}
+
+/// File systems of other machines, by the number that Linux gives them: NFS, SMB, CIFS, SMB2, AFS, 9p.
+#[cfg(target_os = "linux")]
+const REMOTE: &[u64] = &[0x6969, 0x517B, 0xFF53_4D42, 0xFE53_4D42, 0x5346_414F, 0x0102_1997];
+
+/// A write-ahead log needs memory shared between processes, which no other machine can share.
+#[cfg(target_os = "linux")]
+fn refuse_remote(path: &Path) -> Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let Ok(stat) = rustix::fs::statfs(folder.unwrap_or(Path::new("."))) else { return Ok(()) };
+    // The kernel's type is 32 bits wide; some platforms sign-extend it.
+    if REMOTE.contains(&(stat.f_type as u64 & 0xFFFF_FFFF)) {
+        return Err(Error::NotALedger {
+            path: path.to_owned(),
+            why: "it is on a network file system, which cannot hold one safely".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn refuse_remote(_: &Path) -> Result<()> {
+    Ok(())
 }
 
 /// Settings of every connection.

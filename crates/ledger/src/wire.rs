@@ -53,9 +53,7 @@ pub struct SkippedFiles {
     pub reason: String,
     /// How many.
     pub files: u64,
-    /// One of them, relative to its root.
-    pub example: String,
-    /// The first of them, at most twenty.
+    /// The first of them, relative to their root, at most twenty.
     pub paths: Vec<String>,
 }
 
@@ -98,8 +96,10 @@ pub struct LedgerStatus {
     pub id: String,
     /// Its size with the write-ahead log.
     pub bytes: u64,
-    /// All records.
+    /// All records of all formats.
     pub records: u64,
+    /// Records that nothing was derived from yet; the next sync does it.
+    pub unprojected: u64,
     /// The schema of the truth tables.
     pub schema: i64,
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use quipu_ledger::wire::{FormatStatus, OldestTranscript, Status};
+use quipu_ledger::wire::{FormatStatus, OldestTranscript, SkippedFiles, Status};
 use quipu_transcript::format;
 use quipu_transcript::problem::ProblemKind;
 
@@ -73,6 +73,7 @@ fn show_ledger(context: &mut Context, status: &Status) -> Result<()> {
             facts.push((label, Text::plain(format!("{} {rest}", count(value, one)))));
         }
     };
+    note("behind", ledger.unprojected, "record", "not derived from yet; `quipu sync` does it");
     note("absent", status.absent_records, "record", "that the files no longer hold; kept");
     note("tails", status.provisional, "last line", "without an end, shown provisionally");
     note("search", status.partly_indexed, "long entry", "indexed only in part");
@@ -133,17 +134,29 @@ fn format_facts(
         let path = Text::plain(context.show(Path::new(&found.path)));
         add("oldest", vec![path, oldest(&format.title, found)]);
     }
-    let skipped = format.skipped.iter().map(|skipped| {
-        Text::plain(format!("{}: {}", count(skipped.files, "file"), skipped.reason))
-            .with(Look::Dim, format!("  {}", skipped.example))
-    });
-    add("left out", skipped.collect());
+    add("left out", format.skipped.iter().flat_map(skipped_texts).collect());
     let unknown = format.unknown_types.iter().map(|(name, entries)| {
         let name = if name.is_empty() { "(no type)" } else { name };
         Text::of(Look::Warning, name).and(format!("  {}", count(*entries, "record")))
     });
     add("unknown", unknown.collect());
     facts
+}
+
+/// At most this many files are named for one reason; `--json` names more.
+const MOST_NAMED: usize = 3;
+
+/// Why files are left out, and which.
+fn skipped_texts(skipped: &SkippedFiles) -> Vec<Text> {
+    let mut texts =
+        vec![Text::plain(format!("{}: {}", count(skipped.files, "file"), skipped.reason))];
+    let named = skipped.paths.iter().take(MOST_NAMED);
+    texts.extend(named.map(|path| Text::of(Look::Dim, format!("  {path}"))));
+    let more = skipped.files.saturating_sub(MOST_NAMED as u64);
+    if more > 0 {
+        texts.push(Text::of(Look::Dim, format!("  and {} more", number(more))));
+    }
+    texts
 }
 
 /// A state that is not `live`, in words.

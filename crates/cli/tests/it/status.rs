@@ -16,7 +16,8 @@ fn without_a_ledger_it_makes_none() {
                 ~/.config/claude  not there
       oldest    ~/.claude/projects/-home-alice-shop/00000001-0000-4000-8000-000000000001.jsonl
                 last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
-      left out  1 file: workflow journal, not a transcript  projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/workflows/run-1/journal.jsonl
+      left out  1 file: workflow journal, not a transcript
+                  projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/workflows/run-1/journal.jsonl
 
     OpenClaw
       roots     ~/.openclaw  there
@@ -25,7 +26,8 @@ fn without_a_ledger_it_makes_none() {
                 ~/.moldbot  not there
       oldest    ~/.openclaw/agents/main/sessions/13f7ee8b-4916-4c0c-a7c3-6a9d44685f32.jsonl
                 last changed 10 days ago ([DAY])
-      left out  1 file: session index: not collected yet  agents/main/sessions/sessions.json
+      left out  1 file: session index: not collected yet
+                  agents/main/sessions/sessions.json
     ");
     assert!(!home.path(".local").exists());
 }
@@ -61,7 +63,8 @@ fn small_home() {
       records   33 records, 14.0 kB in 6 files
       oldest    ~/.claude/projects/-home-alice-shop/00000001-0000-4000-8000-000000000001.jsonl
                 last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
-      left out  1 file: workflow journal, not a transcript  projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/workflows/run-1/journal.jsonl
+      left out  1 file: workflow journal, not a transcript
+                  projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/workflows/run-1/journal.jsonl
 
     OpenClaw
       roots     ~/.openclaw
@@ -72,7 +75,8 @@ fn small_home() {
       records   22 records, 5.97 kB in 3 files
       oldest    ~/.openclaw/agents/main/sessions/13f7ee8b-4916-4c0c-a7c3-6a9d44685f32.jsonl
                 last changed 10 days ago ([DAY])
-      left out  1 file: session index: not collected yet  agents/main/sessions/sessions.json
+      left out  1 file: session index: not collected yet
+                  agents/main/sessions/sessions.json
       unknown   hologram  1 record
 
     Problems  noted; nothing is lost

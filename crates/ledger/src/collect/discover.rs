@@ -367,7 +367,6 @@ pub(crate) fn summarise(roots: &[RootPath], skipped: &[Skipped]) -> Vec<SkippedF
             format: roots.get(skip.root).map_or("", |root| root.format.name()).to_owned(),
             reason: skip.reason.text(),
             files: 0,
-            example: path.clone(),
             paths: Vec::new(),
         });
         group.files += 1;

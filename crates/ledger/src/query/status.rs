@@ -31,6 +31,7 @@ pub fn status_without_ledger(path: &Path, roots: &[RootPath]) -> Result<Status> 
         id: String::new(),
         bytes: 0,
         records: 0,
+        unprojected: 0,
         schema: 0,
     };
     describe(&conn, ledger, roots)
@@ -65,7 +66,15 @@ fn ledger_status(ledger: &Ledger) -> Result<LedgerStatus> {
         exists: true,
         id: conn.query_row("SELECT ledger_id FROM ledger", [], |row| row.get(0))?,
         bytes: size("") + size("-wal"),
-        records: count(conn, "SELECT coalesce(sum(records), 0) FROM generations")?,
+        records: count(
+            conn,
+            "SELECT coalesce(sum(g.records), 0)
+               FROM generations g JOIN sources s ON s.id = g.source WHERE s.kind <> 'journal'",
+        )?,
+        unprojected: count(
+            conn,
+            "SELECT count(*) FROM records WHERE seq > (SELECT projected_to FROM ledger)",
+        )?,
         schema: conn.query_row("PRAGMA user_version", [], |row| row.get(0))?,
     })
 }
@@ -159,7 +168,6 @@ fn refused(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
                 reason: row.get(0)?,
                 files: row.get::<_, i64>(1)?.cast_unsigned(),
                 paths: vec![String::from_utf8_lossy(row.get_ref(2)?.as_blob()?).into_owned()],
-                example: String::from_utf8_lossy(row.get_ref(2)?.as_blob()?).into_owned(),
             })
         })?
         .collect::<Result<_, _>>()?)
