@@ -49,6 +49,9 @@ const TRANSACTION: u64 = 32 << 20;
 /// Batches that wait for the writer, per unit of work.
 const QUEUE: usize = 2;
 
+/// Units of work that may be read, or wait to be written, beside those that are being read.
+const AHEAD: usize = 2;
+
 /// How often files are looked at again that another process moved meanwhile.
 const TRIES: usize = 4;
 
@@ -191,12 +194,23 @@ fn run(
 ) -> Result<usize> {
     let units = units(jobs);
     let queue = ledger.queue();
+    let workers = thread::available_parallelism()
+        .map_or(1, |cores| cores.get().saturating_sub(1))
+        .clamp(1, 4)
+        .min(units.len());
+    // A reader takes a turn for each unit, and the writer gives it back when the unit is written:
+    // what is in memory stays bounded however small the units are.
+    let (give_turn, turns) = mpsc::channel();
+    for _ in 0..workers + AHEAD {
+        let _ = give_turn.send(());
+    }
     let readers = Readers {
         path: ledger.path().to_owned(),
         roots,
         jobs,
         units: &units,
         next: AtomicUsize::new(0),
+        turns: Mutex::new(turns),
         done: Mutex::new((Work::default(), Vec::new())),
     };
     let mut writer = Writer::new(roots, jobs);
@@ -204,15 +218,18 @@ fn run(
         units.iter().map(|_| mpsc::sync_channel::<Result<Batch>>(QUEUE)).unzip();
     let senders: Vec<Mutex<Option<mpsc::SyncSender<Result<Batch>>>>> =
         senders.into_iter().map(|sender| Mutex::new(Some(sender))).collect();
-    let workers = thread::available_parallelism()
-        .map_or(1, |cores| cores.get().saturating_sub(1))
-        .clamp(1, 4)
-        .min(units.len());
     thread::scope(|scope| -> Result<()> {
         for _ in 0..workers {
             scope.spawn(|| readers.run(&senders));
         }
-        let mut batches = receivers.into_iter().flat_map(IntoIterator::into_iter);
+        let mut batches = receivers.into_iter().flat_map(move |unit| {
+            let give_turn = give_turn.clone();
+            let ended = std::iter::from_fn(move || {
+                let _ = give_turn.send(());
+                None
+            });
+            unit.into_iter().chain(ended)
+        });
         while let Some(first) = batches.next() {
             let mut stored = 0;
             ledger.write(|tx| {
@@ -270,6 +287,7 @@ struct Readers<'a> {
     jobs: &'a [Job],
     units: &'a [std::ops::Range<usize>],
     next: AtomicUsize,
+    turns: Mutex<mpsc::Receiver<()>>,
     done: Mutex<(Work, Vec<Skipped>)>,
 }
 
@@ -281,7 +299,8 @@ impl Readers<'_> {
         let ledger = Ledger::open_read_only(&self.path);
         let mut work = Work::default();
         let mut skipped = Vec::new();
-        loop {
+        // The writer stops giving turns when it fails.
+        while self.turns.lock().is_ok_and(|turns| turns.recv().is_ok()) {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(unit) = self.units.get(number) else { break };
             let sender = senders

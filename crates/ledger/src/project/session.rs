@@ -395,6 +395,9 @@ pub(crate) struct Sessions {
 /// At most this many sessions are kept open between two commits.
 const MOST_OPEN: usize = 16;
 
+/// … and at most about this many of their entries.
+const MOST_ENTRIES: usize = 32 << 10;
+
 impl Sessions {
     /// The session of that name, created by the record `seq` if there is none.
     pub(crate) fn get(
@@ -406,7 +409,9 @@ impl Sessions {
         let row = match self.rows.get(name) {
             Some(row) => *row,
             None => {
-                if self.open.len() >= MOST_OPEN {
+                let entries: usize =
+                    self.open.values().map(|(_, session)| session.tree.len()).sum();
+                if self.open.len() >= MOST_OPEN || entries >= MOST_ENTRIES {
                     self.close(conn)?;
                 }
                 let session = match Session::load(conn, name)? {

@@ -60,6 +60,11 @@ impl Tree {
         Ok(known)
     }
 
+    /// How many entries are in memory.
+    pub(crate) fn len(&self) -> usize {
+        self.turns.len()
+    }
+
     /// Makes an entry known under its id.
     pub(crate) fn insert(&mut self, uuid: &PackedId, known: Known) {
         self.entries.insert(uuid.clone(), known);

@@ -1,6 +1,406 @@
-//! The requirements of the spec that the ledger itself meets, by their numbers.
+//! The requirements of the spec that the ledger itself meets, by their numbers. What a single line
+//! says is tested in the transcript crate; here it is collected and asked for with SQL.
 
+use std::fmt::Write as _;
+
+use quipu_ledger::wire::{FormatStatus, SyncReport};
+
+use crate::child;
 use crate::home::*;
+
+/// Collects these files, checks all that can be checked of any home, and hands it over.
+#[track_caller]
+fn collected(files: &[(&str, &str)]) -> Home {
+    let home = Home::quick();
+    for (path, text) in files {
+        home.write(path, text);
+    }
+    home.sync_and_check();
+    home
+}
+
+const CLAW: &str = ".openclaw/agents/main/sessions/s1.jsonl";
+const HEADER: &str =
+    r#"{"type":"session","version":3,"id":"s1","timestamp":"2026-02-04T10:30:00.000Z","cwd":"/p"}"#;
+
+/// Collects one transcript of OpenClaw.
+#[track_caller]
+fn openclaw(lines: &[&str]) -> Home {
+    collected(&[(CLAW, &text(lines))])
+}
+
+/// The bytes of a file of these lines.
+fn text(lines: &[&str]) -> String {
+    lines.iter().fold(String::new(), |text, line| text + line + "\n")
+}
+
+const BESIDE: &str = ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-b7172ef08e66";
+
+/// A line of Claude Code with other content.
+fn with_content(role: &str, number: u32, content: &str) -> String {
+    let plain = line(role, &uuid(number), None, "PLACE");
+    match role {
+        "assistant" => plain.replace("[{\"type\":\"text\",\"text\":\"PLACE\"}]", content),
+        _ => plain.replace("\"PLACE\"", content),
+    }
+}
+
+/// A line of Claude Code that is none of the conversation's: these fields, beside those that all
+/// lines have.
+fn noted(number: u32, fields: &str) -> String {
+    format!(
+        "{{\"uuid\":\"{}\",\"parentUuid\":null,\"sessionId\":\"{SESSION}\",\"isSidechain\":false,\
+         \"timestamp\":\"2026-01-12T10:30:00.000Z\",{fields}}}\n",
+        uuid(number)
+    )
+}
+
+fn status(home: &Home, format: &str) -> FormatStatus {
+    let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+    status.formats.into_iter().find(|found| found.format == format).unwrap()
+}
+
+/// Number of entries that hold a word in one column of the search index.
+#[track_caller]
+fn hits_in(home: &Home, column: &str, word: &str) -> i64 {
+    home.one(&format!("SELECT count(*) FROM search WHERE search MATCH '{column} : {word}'"))
+}
+
+// --- R1 -------------------------------------------------------------------------------------------
+
+#[test]
+fn r1_every_agent_has_sessions_of_its_own() {
+    let line = "{\"role\":\"user\",\"content\":\"hello\"}\n";
+    let home = collected(&[
+        (CLAW, line),
+        (".openclaw/agents/ops/sessions/s1.jsonl", line),
+        (".openclaw/agents/ops/sessions/s2.jsonl", line),
+    ]);
+    assert_eq!(
+        home.all("SELECT agent, session_id FROM sessions"),
+        ["'main'|'s1'", "'ops'|'s1'", "'ops'|'s2'"]
+    );
+}
+
+// --- R4 -------------------------------------------------------------------------------------------
+
+#[test]
+fn r4_threads_of_one_id_are_sessions_of_their_own() {
+    let files = ["s1", "s1-topic-7", "s1-topic-a%2Fb"]
+        .map(|stem| format!(".openclaw/agents/main/sessions/{stem}.jsonl"));
+    let lines = text(&[HEADER, r#"{"role":"user","content":"hello"}"#]);
+    let home = collected(&files.each_ref().map(|path| (path.as_str(), lines.as_str())));
+    assert_eq!(
+        home.all("SELECT session_id FROM sessions"),
+        ["'s1'", "'s1-topic-7'", "'s1-topic-a/b'"]
+    );
+    assert!(home.problems().is_empty(), "the header of a thread names the id without the thread");
+}
+
+#[test]
+fn r4_an_archive_is_the_same_session_marked() {
+    for (suffix, state) in [
+        (".deleted.2026-02-04T10:30:00.000Z", "deleted"),
+        (".deleted.2026-02-04T10-30-00.000Z", "deleted"),
+        (".reset.2026-02-04T10-30-00.000Z", "archived"),
+        (".bak-4711-1770193116233", "archived"),
+    ] {
+        let archive = format!("{CLAW}{suffix}");
+        let home =
+            collected(&[(&archive, &text(&[HEADER, r#"{"role":"user","content":"before"}"#]))]);
+        assert_eq!(home.all("SELECT session_id, state FROM sessions"), [format!("'s1'|'{state}'")]);
+
+        home.write(CLAW, text(&[HEADER, r#"{"role":"user","content":"afterwards"}"#]));
+        home.sync_and_check();
+        assert_eq!(home.all("SELECT session_id, state FROM sessions"), ["'s1'|'live'"], "{suffix}");
+        assert_eq!((home.hits("before"), home.hits("afterwards")), (1, 1), "{suffix}");
+        home.assert_restores_all(&[CLAW, &archive]);
+    }
+}
+
+#[test]
+fn r4_a_transcript_that_is_put_aside_is_not_read_again() {
+    let home = openclaw(&[HEADER, r#"{"role":"user","content":"hello"}"#]);
+    home.rename(CLAW, &format!("{CLAW}.deleted.2026-02-04T10:30:00.000Z"));
+    let report = home.sync_and_check();
+    assert_eq!((report.renamed, report.bytes_read, report.records_added), (1, 0, 0));
+    assert_eq!(home.all("SELECT session_id, state FROM sessions"), ["'s1'|'deleted'"]);
+}
+
+/// A backup of a few bare lines says nothing that the transcript does not say.
+#[test]
+fn r4_a_small_backup_is_not_counted_again() {
+    let lines = text(&[
+        r#"{"role":"user","content":"hello"}"#,
+        r#"{"role":"assistant","content":"world","usage":{"input":1,"output":2}}"#,
+    ]);
+    let home = collected(&[(CLAW, &lines), (&format!("{CLAW}.bak-4711-1770193116233"), &lines)]);
+    assert_eq!(home.all("SELECT messages FROM sessions"), ["2"]);
+    assert_eq!(home.all("SELECT sum(output) FROM usage WHERE is_counted"), ["2"]);
+}
+
+// --- R5 -------------------------------------------------------------------------------------------
+
+#[test]
+fn r5_a_transcript_that_no_index_names_is_a_session() {
+    let index = ".openclaw/agents/main/sessions/sessions.json";
+    let line = "{\"role\":\"user\",\"content\":\"hello\"}\n";
+    let other = r#"{"agent:main:main":{"sessionId":"another","updatedAt":1770193116233}}"#;
+    for files in
+        [vec![(CLAW, line)], vec![(CLAW, line), (index, other)], vec![(CLAW, line), (index, "{")]]
+    {
+        let home = collected(&files);
+        assert_eq!(home.all("SELECT session_id, state FROM sessions"), ["'s1'|'live'"]);
+    }
+}
+
+// --- R10 ------------------------------------------------------------------------------------------
+
+#[test]
+fn r10_a_header_has_a_number_or_a_string_as_its_version() {
+    for (version, said) in [("3", "3"), ("9", "9"), (r#""0.50.1""#, "0.50.1")] {
+        let header = format!(
+            r#"{{"type":"session","version":{version},"id":"s1","timestamp":"2026-02-04T10:30:00.000Z","cwd":"/p","parentSession":"/elsewhere/s0.jsonl"}}"#
+        );
+        let home = openclaw(&[&header]);
+        assert_eq!(
+            home.all("SELECT header_version, cwd, fork_of, started_at FROM sessions"),
+            [format!("'{said}'|'/p'|'/elsewhere/s0.jsonl'|1770201000000")]
+        );
+        assert!(home.problems().is_empty(), "{:?}", home.problems());
+    }
+}
+
+#[test]
+fn r10_bare_lines_need_no_header() {
+    let home = openclaw(&[
+        r#"{"role":"user","content":"ping","timestamp":1770201000000}"#,
+        r#"{"role":"assistant","content":[{"type":"text","text":"pong"}],"timestamp":1770201001000}"#,
+    ]);
+    assert_eq!(
+        home.all("SELECT role, time, text FROM messages"),
+        ["'assistant'|1770201001000|'pong'", "'user'|1770201000000|'ping'"]
+    );
+    assert_eq!(
+        home.all("SELECT header_version, started_at, updated_at, turns FROM sessions"),
+        ["NULL|1770201000000|1770201001000|1"]
+    );
+    assert!(home.problems().is_empty(), "{:?}", home.problems());
+}
+
+// --- R11 ------------------------------------------------------------------------------------------
+
+#[test]
+fn r11_every_known_type_is_known() {
+    let types = [
+        r#""type":"message","message":{"role":"user","content":"x"}"#,
+        r#""type":"model_change","provider":"anthropic","modelId":"m""#,
+        r#""type":"thinking_level_change","thinkingLevel":"high""#,
+        r#""type":"compaction","summary":"x""#,
+        r#""type":"branch_summary","summary":"x","fromId":"1""#,
+        r#""type":"custom","customType":"x""#,
+        r#""type":"custom:x""#,
+        r#""type":"custom_message","customType":"x","content":"x","display":true"#,
+        r#""type":"label","targetId":"1","label":"x""#,
+        r#""type":"session_info","name":"x""#,
+        r#""type":"usage","kind":"x","model":"m","usage":{"input":1,"output":1}"#,
+        r#""type":"context_edit","targetId":"1","replacement":null"#,
+        r#""type":"reset","reason":"new""#,
+        r#""type":"leaf","targetId":"1""#,
+    ];
+    let mut lines = HEADER.to_owned() + "\n";
+    for (number, fields) in types.iter().enumerate() {
+        writeln!(lines, "{{\"id\":\"{}\",{fields}}}", number + 1).unwrap();
+    }
+    let home = collected(&[(CLAW, &lines)]);
+    assert_eq!(home.all("SELECT type FROM entries WHERE NOT is_known"), [""; 0]);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM entries"), types.len() as i64 + 1);
+    assert!(home.problems().is_empty(), "{:?}", home.problems());
+}
+
+#[test]
+fn r11_custom_entries_in_both_shapes() {
+    let home = openclaw(&[
+        r#"{"type":"custom","customType":"model-snapshot","data":{"model":"m"},"id":"1"}"#,
+        r#"{"type":"custom:cache-ttl","data":[5],"id":"2"}"#,
+    ]);
+    assert_eq!(
+        home.all("SELECT custom_type, data FROM custom_entries"),
+        ["'cache-ttl'|'[5]'", r#"'model-snapshot'|'{"model":"m"}'"#]
+    );
+}
+
+/// Any other type is kept where it stands, shown as unknown and counted.
+#[test]
+fn r11_unknown_types_are_kept_and_counted() {
+    let home = openclaw(&[
+        HEADER,
+        r#"{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":"x"}}"#,
+        r#"{"type":"hologram","id":"2","parentId":"1","beam":{"colour":"blue"}}"#,
+        r#"{"type":"hologram","id":"3","parentId":"2"}"#,
+        r#"{"type":"message","id":"4","parentId":"3","message":{"role":"user","content":"y"}}"#,
+    ]);
+    assert_eq!(
+        home.all("SELECT id, parent, type, is_known FROM entries WHERE id > 2"),
+        ["3|2|'hologram'|0", "4|3|'hologram'|0", "5|4|'message'|1"]
+    );
+    let unknown = status(&home, "openclaw").unknown_types;
+    assert_eq!(unknown.into_iter().collect::<Vec<_>>(), [("hologram".to_owned(), 2)]);
+    assert!(home.problems().is_empty(), "{:?}", home.problems());
+    home.assert_restores_all(&[CLAW]);
+}
+
+// --- R12 ------------------------------------------------------------------------------------------
+
+/// Every entry that says nothing about its parent follows the one before it, whatever its type.
+#[test]
+fn r12_entries_of_every_type_follow_the_one_before() {
+    let lines = [
+        HEADER,
+        r#"{"role":"user","content":"first"}"#,
+        r#"{"type":"model_change","provider":"anthropic","modelId":"m"}"#,
+        r#"{"type":"thinking_level_change","thinkingLevel":"high"}"#,
+        r#"{"type":"custom","customType":"x","data":1}"#,
+        r#"{"type":"branch_summary","summary":"left","fromId":"x"}"#,
+        r#"{"type":"compaction","summary":"short"}"#,
+        r#"{"role":"assistant","content":"last"}"#,
+    ];
+    let home = openclaw(&lines);
+    assert_eq!(
+        home.all("SELECT id, parent FROM entries"),
+        ["1|NULL", "2|NULL", "3|2", "4|3", "5|4", "6|5", "7|6", "8|7"]
+    );
+}
+
+/// Without an id of its own an entry is named by where it stands: the same bytes give the same
+/// entries, however often they repeat.
+#[test]
+fn r12_entries_without_an_id_are_told_apart() {
+    let line = r#"{"role":"user","content":"again"}"#;
+    let home = openclaw(&[line, line, line]);
+    assert_eq!(
+        home.all("SELECT id, uuid, parent FROM entries"),
+        ["1|NULL|NULL", "2|NULL|1", "3|NULL|2"]
+    );
+    home.sync_and_check();
+    assert_eq!(home.hits("again"), 3);
+}
+
+/// `null` is a root; nothing at all is the entry before, in the next sync too.
+#[test]
+fn r12_no_parent_and_nothing_about_it_differ() {
+    let home = openclaw(&[
+        r#"{"type":"message","id":"a","message":{"role":"user","content":"x"}}"#,
+        r#"{"type":"message","id":"b","parentId":null,"message":{"role":"user","content":"x"}}"#,
+    ]);
+    home.append(CLAW, "{\"type\":\"message\",\"id\":\"c\",\"message\":{\"role\":\"user\"}}\n");
+    home.sync_and_check();
+    assert_eq!(home.all("SELECT uuid, parent FROM entries"), ["'a'|NULL", "'b'|NULL", "'c'|2"]);
+}
+
+/// A line that is changed in a file follows what stands before it there: not the header, not a
+/// note, and not nothing because the line between cannot be read.
+#[test]
+fn r12_a_changed_line_follows_the_entry_before_it() {
+    let said =
+        |text: &str| format!(r#"{{"type":"user","message":{{"role":"user","content":"{text}"}}}}"#);
+    let bare = |text: &str| format!(r#"{{"role":"user","content":"{text}"}}"#);
+    let note = r#"{"type":"ai-title","aiTitle":"Title"}"#;
+    for (path, before, old, new, parent) in [
+        (CLAW, vec![HEADER], bare("old"), bare("new"), "NULL"),
+        (CLAW, vec![&bare("first"), "damaged"], bare("old"), bare("new"), "1"),
+        (MAIN, vec![&said("first"), note], said("old"), said("new"), "1"),
+    ] {
+        let home = collected(&[(path, &text(&[&before[..], &[&old]].concat()))]);
+        home.write(path, text(&[&before[..], &[&new]].concat()));
+        home.sync_and_check();
+        let newest = "SELECT parent FROM entries WHERE id = (SELECT max(id) FROM entries)";
+        assert_eq!(home.all(newest), [parent], "after {before:?}");
+    }
+}
+
+#[test]
+fn r12_time_as_text_or_milliseconds() {
+    let times =
+        [r#""2026-02-04T10:30:00.250Z""#, r#""2026-02-04T11:30:00.250+01:00""#, "1770201000250"];
+    let lines: String = times
+        .iter()
+        .map(|time| format!("{{\"role\":\"user\",\"content\":\"x\",\"timestamp\":{time}}}\n"))
+        .collect();
+    let home = collected(&[(CLAW, &lines)]);
+    assert_eq!(home.all("SELECT DISTINCT time FROM entries"), ["1770201000250"]);
+}
+
+// --- R13 ------------------------------------------------------------------------------------------
+
+#[test]
+fn r13_roles() {
+    let home = openclaw(&[
+        r#"{"role":"user","content":"go"}"#,
+        r#"{"role":"assistant","content":[{"type":"toolCall","id":"c1","name":"read","arguments":{}},{"type":"toolCall","id":"c2","name":"read","arguments":{}}]}"#,
+        r#"{"role":"toolResult","toolCallId":"c1","toolName":"read","content":"first"}"#,
+        r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c2","content":"second"}]}"#,
+    ]);
+    assert_eq!(
+        home.all("SELECT id, role, turn FROM entries"),
+        ["1|'user'|1", "2|'assistant'|1", "3|'tool'|1", "4|'tool'|1"]
+    );
+    assert_eq!(home.all("SELECT call_id, result FROM tool_calls"), ["'c1'|3", "'c2'|4"]);
+    assert_eq!(home.all("SELECT text FROM messages"), ["'go'"], "results are not what people say");
+}
+
+// --- R14 ------------------------------------------------------------------------------------------
+
+#[test]
+fn r14_blocks_are_found_where_they_belong() {
+    let home = openclaw(&[
+        r#"{"role":"user","content":"plain"}"#,
+        r#"{"role":"user","content":[{"type":"text","text":"typed"},{"type":"image","data":"aGVsbG8=","mimeType":"image/png"},{"type":"image","source":{"type":"url","url":"https://example.com/x.png"}}]}"#,
+        r#"{"role":"assistant","content":[{"type":"thinking","thinking":"pondered","thinkingSignature":"s"},{"type":"thinking","text":"mused","signature":"s"},{"type":"output_text","text":"answered"}]}"#,
+        r#"{"role":"assistant","content":[{"type":"toolCall","id":"1","name":"read","arguments":{"path":"a.md"}},{"type":"toolUse","id":"2","name":"read","input":{"path":"b.md"}},{"type":"tool_use","id":"3","name":"exec","input":{"command":"ls"}}]}"#,
+        r#"{"role":"toolResult","toolCallId":"1","content":[{"type":"text","text":"printed"}]}"#,
+    ]);
+    for (column, word) in [
+        ("prose", "plain"),
+        ("prose", "typed"),
+        ("prose", "answered"),
+        ("thinking", "pondered"),
+        ("thinking", "mused"),
+        ("tool_input", "ls"),
+        ("tool_result", "printed"),
+    ] {
+        assert_eq!((hits_in(&home, column, word), home.hits(word)), (1, 1), "{word}");
+    }
+    assert_eq!(home.hits("aGVsbG8"), 0, "pictures are not text");
+    assert_eq!(
+        home.all("SELECT call_id, name, target FROM tool_calls"),
+        ["'1'|'read'|'a.md'", "'2'|'read'|'b.md'", "'3'|'exec'|'ls'"]
+    );
+    assert_eq!(
+        home.all("SELECT text FROM messages WHERE role = 'assistant'"),
+        ["'answered'"],
+        "thinking is not said"
+    );
+}
+
+// --- R15 ------------------------------------------------------------------------------------------
+
+const BILLS: &str =
+    "SELECT m.model, m.provider, m.api, u.input, u.output, u.cache_read, u.cache_write, u.cost_usd
+                       FROM usage u JOIN models m ON m.id = u.model WHERE u.is_counted";
+
+#[test]
+fn r15_usage_in_both_shapes() {
+    let home = openclaw(&[
+        r#"{"type":"message","id":"1","message":{"role":"assistant","content":"x","api":"anthropic-messages","provider":"anthropic","model":"opus","stopReason":"stop","usage":{"input":5,"output":6,"cacheRead":7,"cacheWrite":8,"totalTokens":26,"cost":{"input":0.1,"output":0.2,"cacheRead":0,"cacheWrite":0,"total":0.25}}}}"#,
+        r#"{"type":"message","id":"2","message":{"role":"assistant","content":"x","model":"gpt","usage":{"inputTokens":3,"outputTokens":4}}}"#,
+    ]);
+    assert_eq!(
+        home.all(BILLS),
+        ["'gpt'|''|''|3|4|0|0|NULL", "'opus'|'anthropic'|'anthropic-messages'|5|6|7|8|0.25"]
+    );
+    assert_eq!(home.one::<String>("SELECT model FROM sessions"), "gpt", "the last one");
+}
 
 /// Which copy of a response counts does not depend on which file was collected first.
 #[test]
@@ -28,47 +428,147 @@ fn the_counted_copy_does_not_depend_on_the_order() {
     assert_eq!(counted(MAIN, &other), counted(&other, MAIN));
 }
 
-/// Collects these files, checks all that can be checked of any home, and hands it over.
-#[track_caller]
-fn collected(files: &[(&str, &str)]) -> Home {
-    let home = Home::quick();
-    for (path, text) in files {
-        home.write(path, text);
-    }
-    home.sync_and_check();
-    home
+/// A fork repeats the entries of its parent under another name.
+#[test]
+fn r15_a_fork_is_not_billed_again() {
+    let answer = r#"{"type":"message","id":"0a0b0c0d","parentId":null,"timestamp":"2026-02-04T10:30:01.000Z","message":{"role":"assistant","content":"x","model":"m","usage":{"input":1,"output":2}}}"#;
+    let fork = HEADER.replace("\"s1\"", "\"s2\",\"parentSession\":\"/x/s1.jsonl\"");
+    let home = collected(&[
+        (CLAW, &text(&[HEADER, answer])),
+        (".openclaw/agents/main/sessions/s2.jsonl", &text(&[&fork, answer])),
+    ]);
+    assert_eq!(
+        home.all("SELECT session_id, fork_of, messages FROM sessions"),
+        ["'s1'|NULL|1", "'s2'|'/x/s1.jsonl'|1"]
+    );
+    assert_eq!(home.all("SELECT sum(input), sum(output) FROM usage WHERE is_counted"), ["1|2"]);
 }
 
-const CLAW: &str = ".openclaw/agents/main/sessions/s1.jsonl";
+// --- R16 ------------------------------------------------------------------------------------------
 
-// --- R12 ------------------------------------------------------------------------------------------
-
-/// Every entry that says nothing about its parent follows the one before it, whatever its type.
+/// A mirror repeats in a chat channel what the model said: nobody is billed for it, no turn ends by
+/// it, and no model of that name exists.
 #[test]
-fn r12_entries_of_every_type_follow_the_one_before() {
-    let lines = [
-        r#"{"type":"session","version":3,"id":"s1","timestamp":"2026-02-04T10:30:00.000Z","cwd":"/p"}"#,
-        r#"{"role":"user","content":"first"}"#,
-        r#"{"type":"model_change","provider":"anthropic","modelId":"m"}"#,
-        r#"{"type":"thinking_level_change","thinkingLevel":"high"}"#,
-        r#"{"type":"custom","customType":"x","data":1}"#,
-        r#"{"type":"branch_summary","summary":"left","fromId":"x"}"#,
-        r#"{"type":"compaction","summary":"short"}"#,
-        r#"{"role":"assistant","content":"last"}"#,
+fn r16_mirrors_are_marked_and_not_billed() {
+    let mut lines = vec![
+        r#"{"role":"user","content":"go"}"#.to_owned(),
+        r#"{"role":"assistant","content":"said","model":"opus","provider":"anthropic","stopReason":"error","usage":{"input":1,"output":2}}"#.to_owned(),
     ];
-    let home = collected(&[(CLAW, &(lines.join("\n") + "\n"))]);
+    for model in ["delivery-mirror", "gateway-injected"] {
+        for provider in ["openai-responses", "openclaw"] {
+            lines.push(format!(
+                r#"{{"role":"assistant","content":[{{"type":"output_text","text":"mirrored"}}],"model":"{model}","provider":"{provider}","stopReason":"stop","usage":{{"input":9,"output":9}}}}"#
+            ));
+        }
+    }
+    let home = openclaw(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(home.all("SELECT id FROM entries WHERE is_mirror"), ["3", "4", "5", "6"]);
+    assert_eq!(home.all(BILLS), ["'opus'|'anthropic'|''|1|2|0|0|NULL"]);
+    assert_eq!(home.all("SELECT model FROM sessions"), ["'opus'"]);
+    assert_eq!(home.all("SELECT status, output_tokens FROM turns"), ["'error'|2"]);
+    assert_eq!(home.hits("mirrored"), 4, "kept like everything else");
+}
+
+// --- R17 ------------------------------------------------------------------------------------------
+
+#[test]
+fn r17_a_compaction_is_a_row() {
+    let home = openclaw(&[
+        HEADER,
+        r#"{"type":"message","id":"kept","parentId":null,"message":{"role":"user","content":"x"}}"#,
+        r#"{"type":"compaction","id":"c","parentId":"kept","summary":"condensed\n<read-files>\n- a.md\n- b.md\n</read-files>\n<modified-files>\nc.md\n</modified-files>","compactedCount":12,"tokensBefore":900,"tokensAfter":100,"firstKeptEntryId":"kept"}"#,
+    ]);
     assert_eq!(
-        home.all("SELECT id, parent FROM entries"),
-        ["1|NULL", "2|NULL", "3|2", "4|3", "5|4", "6|5", "7|6", "8|7"]
+        home.all(
+            "SELECT id, first_kept, compacted_count, tokens_before, tokens_after FROM compactions"
+        ),
+        ["3|'kept'|12|900|100"]
     );
+    assert_eq!(
+        home.all("SELECT read_files, modified_files FROM compactions"),
+        [r#"'["a.md","b.md"]'|'["c.md"]'"#]
+    );
+    assert!(home.one::<String>("SELECT summary FROM compactions").starts_with("condensed\n"));
+    assert_eq!((home.hits("condensed"), home.hits("x")), (1, 1));
+    assert_eq!(home.one::<i64>("SELECT compactions FROM sessions"), 1);
+}
+
+/// What a compaction does not say stays open: it may stand for all that was before it.
+#[test]
+fn r17_a_compaction_may_say_little() {
+    let home = openclaw(&[
+        r#"{"type":"compaction","summary":"condensed","details":{"readFiles":["a.md"],"modifiedFiles":[]}}"#,
+    ]);
+    assert_eq!(
+        home.all("SELECT first_kept, compacted_count, tokens_before, read_files, modified_files FROM compactions"),
+        [r#"NULL|NULL|NULL|'["a.md"]'|'[]'"#]
+    );
+}
+
+// --- R18 ------------------------------------------------------------------------------------------
+
+#[test]
+fn r18_branch_summaries_are_found() {
+    let home = openclaw(&[
+        HEADER,
+        r#"{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":"x"}}"#,
+        r#"{"type":"branch_summary","id":"2","parentId":"1","summary":"abandoned","fromId":"1"}"#,
+        r#"{"type":"branch_summary","id":"3","parentId":"2","summary":"diverged","parentSession":"s0","branchPoint":"9"}"#,
+    ]);
+    for word in ["abandoned", "diverged"] {
+        assert_eq!(hits_in(&home, "prose", word), 1, "{word}");
+    }
+    assert_eq!(home.one::<String>("SELECT fork_of FROM sessions"), "s0");
+    assert!(home.problems().is_empty(), "{:?}", home.problems());
 }
 
 // --- R19 ------------------------------------------------------------------------------------------
 
+const PAIRS: &str = "SELECT name, call_id, result, is_error, mentions_error FROM tool_calls";
+
+#[test]
+fn r19_results_pair_by_id() {
+    let home = openclaw(&[
+        r#"{"role":"assistant","content":[{"type":"toolCall","id":"c1","name":"read","arguments":{}},{"type":"toolCall","id":"c2","name":"exec","arguments":{}},{"type":"toolCall","id":"c3","name":"wait","arguments":{}}]}"#,
+        r#"{"role":"toolResult","toolCallId":"c2","toolName":"exec","content":"exit 1","isError":true}"#,
+        r#"{"role":"toolResult","toolCallId":"c1","toolName":"read","content":"no Error here","isError":false}"#,
+    ]);
+    assert_eq!(
+        home.all(PAIRS),
+        ["'exec'|'c2'|2|1|0", "'read'|'c1'|3|0|1", "'wait'|'c3'|NULL|NULL|NULL"]
+    );
+}
+
+#[test]
+fn r19_results_without_an_id_pair_in_order() {
+    let home = openclaw(&[
+        r#"{"role":"assistant","content":[{"type":"toolCall","name":"old","arguments":{}}]}"#,
+        r#"{"role":"assistant","content":[{"type":"toolCall","id":"c1","name":"first","arguments":{}},{"type":"toolCall","name":"second","arguments":{}}]}"#,
+        r#"{"role":"toolResult","content":"one"}"#,
+        r#"{"role":"toolResult","content":"two"}"#,
+        r#"{"role":"toolResult","content":"three"}"#,
+    ]);
+    assert_eq!(
+        home.all(PAIRS),
+        ["'first'|'c1'|3|0|0", "'old'|NULL|NULL|NULL|NULL", "'second'|NULL|4|0|0"],
+        "only calls of the preceding message are asked"
+    );
+    assert_eq!(home.problems().into_iter().collect::<Vec<_>>(), [("orphan_result".to_owned(), 1)]);
+}
+
+/// Some providers number the calls of each answer anew.
+#[test]
+fn r19_an_id_that_is_used_again_later() {
+    let call = r#"{"role":"assistant","content":[{"type":"toolCall","id":"call_0","name":"read","arguments":{}}]}"#;
+    let result = r#"{"role":"toolResult","toolCallId":"call_0","content":"text"}"#;
+    let home = openclaw(&[call, result, call, result]);
+    assert_eq!(home.all("SELECT entry, result FROM tool_calls"), ["1|2", "3|4"]);
+}
+
 /// Which open call a result without an id answers does not depend on how the lines arrived.
 #[track_caller]
 fn pairs_alike(lines: &[&str]) {
-    let at_once = collected(&[(CLAW, &(lines.join("\n") + "\n"))]);
+    let at_once = openclaw(lines);
     let one_by_one = Home::quick();
     one_by_one.write(CLAW, "");
     for line in lines {
@@ -100,13 +600,65 @@ fn r19_a_call_that_a_newer_version_takes_back() {
 
 // --- R30 ------------------------------------------------------------------------------------------
 
-/// A line of Claude Code with other content.
-fn with_content(role: &str, number: u32, content: &str) -> String {
-    let plain = line(role, &uuid(number), None, "PLACE");
-    match role {
-        "assistant" => plain.replace("[{\"type\":\"text\",\"text\":\"PLACE\"}]", content),
-        _ => plain.replace("\"PLACE\"", content),
-    }
+#[test]
+fn r30_sub_agents_are_linked_and_apart() {
+    let agent = format!("{BESIDE}/subagents/agent-a1.jsonl");
+    let description = format!("{BESIDE}/subagents/agent-a1.meta.json");
+    let standalone = ".claude/projects/-home-alice-shop/agent-b2.jsonl";
+    let home = collected(&[
+        (MAIN, &line("user", &uuid(1), None, "go")),
+        (&agent, &line("user", &uuid(2), None, "look around")),
+        (&description, r#"{"agentType":"Explore","toolUseId":"toolu_1"}"#),
+        (standalone, &line("user", &uuid(3), None, "on my own")),
+    ]);
+    assert_eq!(
+        home.all("SELECT session_id, part, parent_id, parent_call, agent_type FROM sessions"),
+        [
+            format!("'-home-alice-shop/agent-b2'|'agent'|'{SESSION}'|NULL|NULL"),
+            format!("'{SESSION}'|'transcript'|NULL|NULL|NULL"),
+            format!("'{SESSION}/agent-a1'|'subagent'|'{SESSION}'|'toolu_1'|'Explore'"),
+        ]
+    );
+    let status = status(&home, "claude-code");
+    assert_eq!((status.sessions, status.subagents), (3, 1));
+}
+
+/// What a sub-agent costs is counted, once, also where its parent's transcript repeats it.
+#[test]
+fn r30_sub_agents_count_in_usage() {
+    let bill = r#""message":{"id":"msg_1","usage":{"input_tokens":10,"output_tokens":20},"#;
+    let answer = line("assistant", &uuid(2), None, "found").replacen("\"message\":{", bill, 1);
+    let progress = noted(
+        3,
+        r#""type":"progress","parentToolUseID":"toolu_1","toolUseID":"agent_msg_1","data":{"type":"agent_progress","agentId":"a1","message":{"message":{"id":"msg_1","model":"opus","usage":{"input_tokens":10,"output_tokens":20}}}}"#,
+    );
+    let agent = format!("{BESIDE}/subagents/agent-a1.jsonl");
+    let home = collected(&[(MAIN, &progress), (&agent, &answer)]);
+    assert_eq!(home.all("SELECT sum(input), sum(output) FROM usage WHERE is_counted"), ["10|20"]);
+    assert_eq!(home.all("SELECT agent_id, call_id FROM spawned_agents"), ["'a1'|'toolu_1'"]);
+}
+
+#[test]
+fn r30_memory_is_no_transcript_and_other_names_are_tried() {
+    let folder = ".claude/projects/-home-alice-shop";
+    let (memory, notes, odd) = (
+        format!("{folder}/memory/log.jsonl"),
+        format!("{folder}/notes.jsonl"),
+        format!("{folder}/odd.jsonl"),
+    );
+    let said = line("user", &uuid(1), None, "hello");
+    let home = collected(&[(&memory, &said), (&notes, &said), (&odd, "no record\n")]);
+    assert_eq!(home.all("SELECT session_id FROM sessions"), ["'-home-alice-shop/notes'"]);
+    let mut skipped: Vec<String> = status(&home, "claude-code")
+        .skipped
+        .iter()
+        .map(|skipped| format!("{} {}", skipped.files, skipped.paths[0]))
+        .collect();
+    skipped.sort();
+    assert_eq!(
+        skipped,
+        ["1 projects/-home-alice-shop/memory", "1 projects/-home-alice-shop/odd.jsonl"]
+    );
 }
 
 fn persisted(number: u32) -> String {
@@ -115,7 +667,16 @@ fn persisted(number: u32) -> String {
     with_content("assistant", number, call) + &with_content("user", number + 1, result)
 }
 
-const BESIDE: &str = ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-b7172ef08e66";
+/// What a tool wrote into a file is found as the result of its call.
+#[test]
+fn r30_tool_output_belongs_to_its_call() {
+    let output = format!("{BESIDE}/tool-results/b1.txt");
+    let home = collected(&[(MAIN, &persisted(1)), (&output, "needle in the output")]);
+    assert_eq!(hits_in(&home, "tool_result", "needle"), 1);
+    let call =
+        "SELECT t.name, d.name, d.part FROM tool_calls t JOIN documents d ON d.id = t.output";
+    assert_eq!(home.all(call), ["'Bash'|'b1.txt'|'tool_output'"]);
+}
 
 /// All tool output of a session lies in one folder, that of its sub-agents too.
 #[test]
@@ -143,4 +704,412 @@ fn r30_a_file_that_becomes_a_transcript_has_one_life() {
     let restored: Vec<String> = home.restored(quipu_ledger::Generations::All).into_keys().collect();
     assert_eq!(restored, [notes.replace(".claude/", "claude-code/")]);
     assert_eq!(report.rewritten, 0);
+}
+
+/// A session that only the prompt list remembers is lost, until its transcript appears.
+#[test]
+fn r30_a_prompt_list_is_no_session() {
+    let prompt = format!(
+        "{{\"display\":\"remember me\",\"timestamp\":1768213800000,\"project\":\"/home/alice/shop\",\"sessionId\":\"{SESSION}\"}}\n"
+    );
+    let home = collected(&[(".claude/history.jsonl", &prompt)]);
+    let sessions = "SELECT session_id, state, part, entries, messages FROM sessions";
+    assert_eq!(home.all(sessions), [format!("'{SESSION}'|'lost'|'prompt_history'|0|0")]);
+    assert_eq!(home.all("SELECT project, text FROM prompts"), ["'/home/alice/shop'|'remember me'"]);
+
+    home.write(MAIN, line("user", &uuid(1), None, "remember me"));
+    home.sync_and_check();
+    assert_eq!(home.all(sessions), [format!("'{SESSION}'|'live'|'transcript'|1|1")]);
+
+    // Once it was collected it is never lost again.
+    home.remove(MAIN);
+    home.sync_and_check();
+    assert_eq!(home.all("SELECT state FROM sessions"), ["'gone'"]);
+}
+
+// --- R31 ------------------------------------------------------------------------------------------
+
+/// One codebase may have several slugs, and two codebases the same one.
+#[test]
+fn r31_a_slug_is_kept_and_never_decoded() {
+    let path = |slug: &str, number| format!(".claude/projects/{slug}/{}.jsonl", uuid(number));
+    let at =
+        |number, cwd: &str| line("user", &uuid(number), None, "x").replace("/home/alice/shop", cwd);
+    let home = collected(&[
+        (&path("-home-alice-my-shop", 1), &at(1, "/home/alice/my-shop")),
+        (&path("-home-alice-my-shop", 2), &at(2, "/home/alice/my/shop")),
+        (&path("-home-alice-my--shop", 3), &at(3, "/home/alice/my-shop")),
+    ]);
+    assert_eq!(
+        home.all("SELECT project, cwd FROM sessions"),
+        [
+            "'-home-alice-my--shop'|'/home/alice/my-shop'",
+            "'-home-alice-my-shop'|'/home/alice/my-shop'",
+            "'-home-alice-my-shop'|'/home/alice/my/shop'",
+        ]
+    );
+}
+
+/// A session that was resumed from another folder is still one session.
+#[test]
+fn r31_one_session_under_two_slugs() {
+    let moved = MAIN.replace("-home-alice-shop", "-home-alice-shop--worktree");
+    let first = line("user", &uuid(1), None, "here");
+    let second = line("user", &uuid(2), Some(&uuid(1)), "there");
+    let home = collected(&[(MAIN, &first), (&moved, &(first.clone() + &second))]);
+    assert_eq!(home.all("SELECT session_id, messages FROM sessions"), [format!("'{SESSION}'|2")]);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM session_sources"), 2);
+}
+
+/// Where a session worked is what its transcript says, whichever file was collected first.
+#[test]
+fn r31_a_prompt_list_does_not_say_where_a_session_worked() {
+    let history = ".claude/history.jsonl";
+    let prompt = format!(
+        "{{\"display\":\"x\",\"timestamp\":1768213800000,\"project\":\"/elsewhere\",\"sessionId\":\"{SESSION}\"}}\n"
+    );
+    let said = line("user", &uuid(1), None, "x");
+    for [first, second] in
+        [[(history, &prompt), (MAIN, &said)], [(MAIN, &said), (history, &prompt)]]
+    {
+        let home = collected(&[(first.0, first.1)]);
+        home.write(second.0, second.1);
+        home.sync_and_check();
+        assert_eq!(
+            home.all("SELECT cwd FROM sessions"),
+            ["'/home/alice/shop'"],
+            "{} first",
+            first.0
+        );
+    }
+}
+
+// --- R32 ------------------------------------------------------------------------------------------
+
+#[test]
+fn r32_only_user_and_assistant_speak() {
+    let mut lines = line("user", &uuid(1), None, "asked")
+        + &line("assistant", &uuid(2), Some(&uuid(1)), "answered");
+    for (number, fields) in [
+        r#""type":"system","subtype":"turn_duration","durationMs":5,"isMeta":false"#,
+        r#""type":"progress","data":{"type":"hook_progress"},"toolUseID":"t","parentToolUseID":"t""#,
+        r#""type":"file-history-snapshot","messageId":"m","snapshot":{}"#,
+        r#""type":"summary","summary":"Asked and answered""#,
+        r#""type":"crystal-ball","future":"bright""#,
+    ]
+    .iter()
+    .enumerate()
+    {
+        lines += &noted(10 + number as u32, fields);
+    }
+    let home = collected(&[(MAIN, &lines)]);
+    assert_eq!(home.all("SELECT text FROM messages"), ["'answered'", "'asked'"]);
+    assert_eq!(
+        home.all("SELECT entries, messages, turns, title FROM sessions"),
+        ["7|2|1|'Asked and answered'"]
+    );
+    assert_eq!(home.all("SELECT type FROM entries WHERE NOT is_known"), ["'crystal-ball'"]);
+    assert_eq!(status(&home, "claude-code").unknown_types["crystal-ball"], 1);
+    home.assert_restores_all(&[MAIN]);
+}
+
+// --- R33 ------------------------------------------------------------------------------------------
+
+#[test]
+fn r33_what_lines_say_about_their_session() {
+    let first =
+        line("user", &uuid(1), None, "asked").replace("\"cwd\"", "\"gitBranch\":\"main\",\"cwd\"");
+    let second = line("assistant", &uuid(2), Some(&uuid(1)), "answered")
+        .replace(
+            "\"cwd\":\"/home/alice/shop\"",
+            "\"gitBranch\":\"fix\",\"cwd\":\"/home/alice/shop/src\"",
+        )
+        .replace("2.1.0", "2.1.1")
+        .replace("10:30:00", "10:31:00");
+    let home = collected(&[(MAIN, &(first + &second))]);
+    assert_eq!(
+        home.all("SELECT cwd, git_branch, client_version, started_at, updated_at FROM sessions"),
+        ["'/home/alice/shop'|'fix'|'2.1.1'|1768213800000|1768213860000"]
+    );
+    assert_eq!(
+        home.all("SELECT hex(uuid), parent, is_sidechain FROM entries"),
+        ["'00000001000040008000000000000000'|NULL|0", "'00000002000040008000000000000000'|1|0",]
+    );
+}
+
+/// Whatever else a line holds is kept, and does not change what is understood.
+#[test]
+fn r33_extra_fields_are_kept() {
+    let extras = r#""thinkingMetadata":{"level":"high"},"todos":[],"permissionMode":"plan","toolUseResult":"ok","sourceToolAssistantUUID":"u","requestId":"req_1","slug":"sleepy-cat","isMeta":false,"#;
+    let said = line("user", &uuid(1), None, "asked").replacen('{', &format!("{{{extras}"), 1);
+    let home = collected(&[(MAIN, &said)]);
+    assert_eq!(home.all("SELECT role, text FROM messages"), ["'user'|'asked'"]);
+    assert!(home.problems().is_empty(), "{:?}", home.problems());
+    home.assert_restores_all(&[MAIN]);
+}
+
+// --- R34 ------------------------------------------------------------------------------------------
+
+#[test]
+fn r34_content_as_text_or_list() {
+    let call = r#"[{"type":"text","text":"running"},{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"make"}},{"type":"tool_use","id":"t2","name":"Read","input":{"file_path":"/p/a"}}]"#;
+    let results = r#"[{"type":"tool_result","tool_use_id":"t1","content":"broken","is_error":true},{"type":"tool_result","tool_use_id":"t2","content":[{"type":"text","text":"failed is only a word"}]}]"#;
+    let lines = with_content("user", 1, "\"as text\"")
+        + &with_content("user", 2, r#"[{"type":"text","text":"as list"}]"#)
+        + &with_content("assistant", 3, call)
+        + &with_content("user", 4, results);
+    let home = collected(&[(MAIN, &lines)]);
+    assert_eq!(home.all("SELECT text FROM messages"), ["'as list'", "'as text'", "'running'"]);
+    assert_eq!(
+        home.all("SELECT call_id, name, target, result, is_error, mentions_error FROM tool_calls"),
+        ["'t1'|'Bash'|'make'|4|1|0", "'t2'|'Read'|'/p/a'|4|0|1"]
+    );
+}
+
+/// Words and results may stand in one line; what a person says is said.
+#[test]
+fn r34_words_beside_a_result() {
+    let content = r#"[{"type":"tool_result","tool_use_id":"t1","content":"rejected","is_error":true},{"type":"text","text":"try it otherwise"}]"#;
+    let home = collected(&[(MAIN, &with_content("user", 1, content))]);
+    assert_eq!(home.all("SELECT text FROM messages"), ["'try it otherwise'"]);
+}
+
+// --- R51, R52, R53 --------------------------------------------------------------------------------
+
+/// What a sync had to do.
+fn work(report: &SyncReport) -> [u64; 4] {
+    [report.sources_changed, report.bytes_read, report.bytes_verified, report.lines_parsed]
+}
+
+#[test]
+fn r51_only_what_is_new_is_read() {
+    let agent = format!("{BESIDE}/subagents/agent-a1.jsonl");
+    let output = format!("{BESIDE}/tool-results/b1.txt");
+    let said = line("user", &uuid(1), None, "hello");
+    let home = collected(&[
+        (MAIN, &said),
+        (&agent, &said),
+        (&output, "some output"),
+        (".claude/history.jsonl", "{\"display\":\"hello\",\"timestamp\":1768213800000}\n"),
+        (CLAW, "{\"role\":\"user\",\"content\":\"hello\"}\n"),
+    ]);
+    assert_eq!(work(&home.sync()), [0; 4]);
+    let more = "{\"role\":\"assistant\",\"content\":\"world\"}\n";
+    home.append(CLAW, more);
+    let report = home.sync();
+    assert_eq!((report.sources_changed, report.lines_parsed), (1, 1));
+    assert_eq!(report.bytes_read, more.len() as u64);
+    assert_eq!(work(&home.sync()), [0; 4]);
+}
+
+#[test]
+fn r52_cursors_are_the_scan_state() {
+    let home = Home::quick();
+    let (whole, torn) = ("{\"role\":\"user\",\"content\":\"hello\"}\n", "{\"role\":");
+    home.write(CLAW, format!("{whole}{torn}"));
+    home.sync();
+    let [cursor] = &quipu_ledger::cursors(&home.open()).unwrap()[..] else { panic!("one file") };
+    let on_disk = std::fs::metadata(home.path(CLAW)).unwrap();
+    let since = on_disk.modified().unwrap().duration_since(std::time::UNIX_EPOCH).unwrap();
+    assert_eq!(cursor.path, "agents/main/sessions/s1.jsonl");
+    assert_eq!((cursor.offset, cursor.tail), (whole.len() as u64, torn.len() as u64));
+    assert_eq!((cursor.size, i128::from(cursor.mtime)), (on_disk.len(), since.as_millis() as i128));
+}
+
+/// No state file is written, neither beside the sources nor beside the ledger.
+#[test]
+fn r52_nothing_is_written_but_the_ledger() {
+    let home = Home::quick();
+    home.write(MAIN, line("user", &uuid(1), None, "hello"));
+    home.write(CLAW, "{\"role\":\"user\",\"content\":\"hello\"}\n");
+    let before = files(&home.path(""));
+    home.sync();
+    home.sync();
+    assert_eq!(files(&home.path("")), before);
+    for name in home.ledger_bytes().into_keys() {
+        assert!(name.starts_with("ledger.db"), "{name}");
+    }
+}
+
+#[test]
+fn r53_sizes_from_six_kilobytes_to_sixteen_megabytes() {
+    let said = "{\"role\":\"user\",\"content\":\"hello hello hello hello hello hello hello\"}\n";
+    for bytes in [6 << 10, 16 << 20] {
+        let lines = bytes / said.len() + 1;
+        let home = Home::quick();
+        home.write(CLAW, said.repeat(lines));
+        let report = home.sync();
+        assert_eq!(
+            (report.records_added, report.bytes_read),
+            (lines as u64, (lines * said.len()) as u64)
+        );
+        home.assert_restores_all(&[CLAW]);
+        assert_eq!(work(&home.sync()), [0; 4]);
+    }
+}
+
+/// A file of 300 MB, one line of it 20 MB long, in a process that may not have 220 MB.
+#[test]
+fn r53_memory_does_not_grow_with_the_file() {
+    let home = Home::new();
+    let said = "{\"role\":\"user\",\"content\":\"hello hello hello hello hello hello hello\"}\n";
+    let long =
+        format!("{{\"role\":\"user\",\"content\":\"{}\"}}\n", "hello ".repeat(20_000_000 / 6));
+    let ordinary = said.repeat(140_000_000 / said.len());
+    home.write(CLAW, ordinary.clone() + &long + &ordinary);
+    let limited = ["-c", "ulimit -d 220000 && exec \"$@\"", "sh"];
+    let mut collecting = child::command_under("sh", &limited, &home, "collect").spawn().unwrap();
+    drop(collecting.stdin.take());
+    child::assert_success(&collecting.wait_with_output().unwrap());
+    assert_eq!(work(&home.sync()), [0; 4], "all of it was collected");
+}
+
+// --- R110 -----------------------------------------------------------------------------------------
+
+#[test]
+fn r110_the_tables_hold_the_fixtures() {
+    let home = Home::quick();
+    copy(&fixtures("claude-code"), &home.path(".claude"));
+    copy(&fixtures("openclaw"), &home.path(".openclaw"));
+    home.sync();
+    for table in [
+        "sessions",
+        "turns",
+        "messages",
+        "tool_calls",
+        "custom_entries",
+        "compactions",
+        "labels",
+        "documents",
+        "prompts",
+        "usage",
+        "models",
+    ] {
+        assert!(home.one::<i64>(&format!("SELECT count(*) FROM {table}")) > 0, "{table}");
+    }
+    let databases: Vec<String> =
+        home.ledger_bytes().into_keys().filter(|name| name.ends_with(".db")).collect();
+    assert_eq!(databases, ["ledger.db"]);
+    // What a session's row counts is what the tables hold of it.
+    let odd = "SELECT session_id FROM sessions s
+                WHERE turns <> (SELECT count(*) FROM turns WHERE session = s.id)
+                   OR messages <> (SELECT count(*) FROM messages WHERE session = s.id)
+                   OR tool_calls <> (SELECT count(*) FROM tool_calls WHERE session = s.id)
+                   OR compactions <> (SELECT count(*) FROM compactions WHERE session = s.id)";
+    assert_eq!(home.all(odd), [""; 0]);
+}
+
+// --- R112 -----------------------------------------------------------------------------------------
+
+#[test]
+fn r112_how_a_turn_stands() {
+    let prompt = r#"{"role":"user","content":"go"}"#;
+    let call = r#"{"role":"assistant","content":[{"type":"toolCall","id":"c","name":"read","arguments":{}}],"stopReason":"toolUse"}"#;
+    let result = r#"{"role":"toolResult","toolCallId":"c","content":"text"}"#;
+    let stopped = |reason: &str| {
+        format!(r#"{{"role":"assistant","content":"words","stopReason":"{reason}"}}"#)
+    };
+    let check = |answers: &[&str], status: &str| {
+        let home = openclaw(&[&[prompt], answers].concat());
+        assert_eq!(home.all("SELECT status FROM turns"), [format!("'{status}'")], "{answers:?}");
+    };
+    check(&[], "open");
+    check(&[call], "open");
+    check(&[call, result], "open");
+    check(&[call, result, &stopped("stop")], "done");
+    check(&[&stopped("error")], "error");
+    check(&[&stopped("aborted")], "aborted");
+    check(&[&stopped("error"), &stopped("stop")], "done");
+}
+
+#[test]
+fn r112_an_interrupted_turn() {
+    let lines = line("user", &uuid(1), None, "go")
+        + &line("assistant", &uuid(2), Some(&uuid(1)), "on it")
+        + &line("user", &uuid(3), Some(&uuid(2)), "[Request interrupted by user]");
+    let home = collected(&[(MAIN, &lines)]);
+    assert_eq!(home.all("SELECT id, status FROM turns"), ["1|'aborted'"]);
+}
+
+/// What happens between an answer and the next prompt belongs to neither: a hook that runs when a
+/// session is resumed the next day does not make the last answer take a day.
+#[test]
+fn r112_a_turn_ends_with_its_last_answer() {
+    let resumed = noted(3, r#""type":"progress","data":{"type":"hook_progress"}"#)
+        .replace("\"parentUuid\":null", &format!("\"parentUuid\":\"{}\"", uuid(2)))
+        .replace("01-12", "01-13");
+    let lines = line("user", &uuid(1), None, "go")
+        + &line("assistant", &uuid(2), Some(&uuid(1)), "done").replace("10:30:00", "10:31:00")
+        + &resumed;
+    let home = collected(&[(MAIN, &lines)]);
+    assert_eq!(home.all("SELECT ended_at - started_at FROM turns"), ["60000"]);
+}
+
+#[test]
+fn r112_a_turn_has_the_model_that_answered() {
+    let home = openclaw(&[
+        r#"{"role":"user","content":"go"}"#,
+        r#"{"role":"assistant","content":"done","model":"opus","stopReason":"stop"}"#,
+        r#"{"type":"model_change","provider":"openai","modelId":"gpt"}"#,
+    ]);
+    assert_eq!(home.all("SELECT model FROM turns"), ["'opus'"]);
+}
+
+/// A streamed answer is several lines with one bill, and the last of them tells the most.
+#[test]
+fn r112_a_response_counts_once() {
+    let part = |number: u32, output: u32| {
+        let bill = format!(
+            "\"requestId\":\"req_1\",\"message\":{{\"id\":\"msg_1\",\"model\":\"opus\",\
+             \"usage\":{{\"input_tokens\":10,\"output_tokens\":{output},\"cache_read_input_tokens\":5,\"cache_creation_input_tokens\":3}},"
+        );
+        line("assistant", &uuid(number), Some(&uuid(number - 1)), "part").replacen(
+            "\"message\":{",
+            &bill,
+            1,
+        )
+    };
+    let lines = line("user", &uuid(1), None, "go") + &part(2, 1) + &part(3, 1) + &part(4, 42);
+    let turns = "SELECT model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens FROM turns";
+    let home = collected(&[(MAIN, &lines)]);
+    assert_eq!(home.all(turns), ["'opus'|10|42|5|3"]);
+    assert_eq!(home.all("SELECT input, output FROM usage"), ["10|42"]);
+
+    let slowly = Home::quick();
+    slowly.write(MAIN, "");
+    for line in lines.split_inclusive('\n') {
+        slowly.append(MAIN, line);
+        slowly.sync();
+    }
+    assert_eq!(slowly.all(turns), home.all(turns));
+}
+
+/// Two prompts that follow the same answer are two branches of the tree.
+#[test]
+fn r112_turns_form_a_tree() {
+    let said = |id: u32, parent: Option<u32>, role: &str| {
+        let parent = parent.map_or("null".to_owned(), |parent| format!("\"e{parent}\""));
+        format!(
+            "{{\"type\":\"message\",\"id\":\"e{id}\",\"parentId\":{parent},\"timestamp\":\"2026-02-04T10:30:{id:02}.000Z\",\
+             \"message\":{{\"role\":\"{role}\",\"content\":\"x\",\"stopReason\":\"stop\"}}}}\n"
+        )
+    };
+    let lines = said(1, None, "user")
+        + &said(2, Some(1), "assistant")
+        + &said(3, Some(2), "user")
+        + &said(4, Some(3), "assistant")
+        + &said(5, Some(2), "user")
+        + &said(6, Some(5), "assistant")
+        + &said(7, Some(4), "assistant");
+    let home = collected(&[(CLAW, &lines)]);
+    let since = |seconds: i64| 1_770_201_000_000 + seconds * 1000;
+    assert_eq!(
+        home.all("SELECT id, parent, started_at, ended_at FROM turns"),
+        [
+            format!("1|NULL|{}|{}", since(1), since(2)),
+            format!("3|1|{}|{}", since(3), since(7)),
+            format!("5|1|{}|{}", since(5), since(6)),
+        ]
+    );
+    assert_eq!(home.all("SELECT id, turn FROM entries WHERE id > 5"), ["6|5", "7|3"]);
 }
