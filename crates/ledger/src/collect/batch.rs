@@ -9,7 +9,7 @@ use crate::project::draft::Draft;
 use super::discover::Stat;
 use super::known::{HEAD, MARKER, Print, print};
 
-/// A batch is handed over when it holds this much.
+/// A batch is handed over when it weighs this much.
 pub(crate) const BATCH: usize = 4 << 20;
 
 /// Some pieces of files, to be written in one transaction.
@@ -20,6 +20,8 @@ pub(crate) struct Batch {
     /// The length of each record, over all pieces.
     pub(crate) lengths: Vec<u64>,
     pub(crate) drafts: Vec<Draft>,
+    /// About what it takes in memory.
+    pub(crate) weight: usize,
 }
 
 /// A piece of one file.
@@ -156,34 +158,35 @@ impl Ends {
 pub(crate) struct Builder<'s> {
     packer: Packer,
     batch: Batch,
-    raw: usize,
+    /// Bytes, and what drafts take in memory: tiny records weigh more than they are long.
+    weight: usize,
     send: &'s mut dyn FnMut(Batch) -> Result<()>,
 }
 
 impl<'s> Builder<'s> {
     pub(crate) fn new(send: &'s mut dyn FnMut(Batch) -> Result<()>) -> Builder<'s> {
-        Builder { packer: Packer::new(), batch: Batch::default(), raw: 0, send }
+        Builder { packer: Packer::new(), batch: Batch::default(), weight: 0, send }
     }
 
     /// Adds a record to the piece that will be pushed next.
     pub(crate) fn record(&mut self, bytes: &[u8], draft: Draft) -> Result<()> {
         self.packer.push(bytes)?;
         self.batch.lengths.push(bytes.len() as u64);
+        self.weight += bytes.len() + draft.weight();
         self.batch.drafts.push(draft);
-        self.raw += bytes.len();
         Ok(())
     }
 
     /// Adds a piece. Its own spans stand for the records added since the last one.
     pub(crate) fn piece(&mut self, piece: Piece) -> Result<()> {
-        self.raw += piece.tail.len();
+        self.weight += piece.tail.len();
         self.batch.pieces.push(piece);
-        if self.raw >= BATCH { self.hand_over(false) } else { Ok(()) }
+        if self.is_full() { self.hand_over(false) } else { Ok(()) }
     }
 
     /// True if the records of the current piece should be handed over soon.
     pub(crate) fn is_full(&self) -> bool {
-        self.raw >= BATCH
+        self.weight >= BATCH
     }
 
     /// Hands over what there is. The last batch of a sync may keep its small rest uncompressed, so
@@ -192,7 +195,7 @@ impl<'s> Builder<'s> {
         let packed = self.packer.finish(is_last)?;
         let mut batch = std::mem::take(&mut self.batch);
         batch.packed = packed;
-        self.raw = 0;
+        batch.weight = std::mem::take(&mut self.weight);
         if batch.pieces.is_empty() { Ok(()) } else { (self.send)(batch) }
     }
 }

@@ -25,6 +25,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
 
 pub use discover::RootPath;
 pub(crate) use discover::{Discovery, RootState, absolute, discover, summarise};
@@ -43,8 +44,11 @@ pub(crate) use write::Written;
 /// Small files are read together until they make up this much.
 const UNIT: u64 = 1 << 20;
 
-/// A transaction of a bulk import ends after this many bytes, or earlier if somebody waits.
-const TRANSACTION: u64 = 32 << 20;
+/// A transaction of a bulk import ends at this weight, or earlier if somebody waits, …
+const TRANSACTION: usize = 64 << 20;
+
+/// … or after this time: an import that is killed has not lost more than that.
+const LONGEST_TRANSACTION: Duration = Duration::from_secs(1);
 
 /// Batches that wait for the writer, per unit of work.
 const QUEUE: usize = 2;
@@ -231,16 +235,19 @@ fn run(
             unit.into_iter().chain(ended)
         });
         while let Some(first) = batches.next() {
-            let mut stored = 0;
+            let (mut stored, mut weight) = (0, 0);
+            let began = Instant::now();
             ledger.write(|tx| {
                 writer.begin(tx)?;
                 let mut next = Some(first);
                 while let Some(batch) = next {
                     let batch = batch?;
                     stored += batch.bytes();
+                    weight += batch.weight;
                     writer.batch(tx, batch)?;
                     let somebody_waits = queue.as_ref().is_some_and(|queue| queue.someone_waits());
-                    if stored >= TRANSACTION || somebody_waits {
+                    let is_long = began.elapsed() >= LONGEST_TRANSACTION;
+                    if weight >= TRANSACTION || is_long || somebody_waits {
                         break;
                     }
                     next = batches.next();

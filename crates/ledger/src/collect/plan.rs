@@ -70,6 +70,7 @@ pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>)
         at_home.push(home);
     }
     let mut moved: HashMap<usize, usize> = HashMap::new();
+    let mut claimed: HashSet<usize> = HashSet::new();
     if !strangers.is_empty() {
         let taken: HashSet<usize> = discovery
             .found
@@ -89,7 +90,7 @@ pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>)
                 && roots.get(found.root).is_some_and(|root| {
                     root.format.name() == source.format && is_moved(&root.path, source, found)
                 })
-                && moved.values().all(|other| *other != stranger)
+                && claimed.insert(stranger)
             {
                 moved.insert(index, stranger);
             }

@@ -22,6 +22,16 @@ pub(crate) struct Draft {
     pub(crate) problems: Vec<Problem>,
 }
 
+impl Draft {
+    /// About what it takes in memory, and in rows.
+    pub(crate) fn weight(&self) -> usize {
+        (self.entries.len() + 1) * size_of::<DraftEntry>()
+    }
+}
+
+/// More records than this on one line are no accident; the rest stays in the record.
+const MOST_WELDED: usize = 4096;
+
 /// One entry of a record.
 #[derive(Debug)]
 pub(crate) struct DraftEntry {
@@ -141,13 +151,25 @@ impl<'a> Drafter<'a> {
     /// Reads a whole record.
     pub(crate) fn draft(&self, bytes: &[u8]) -> Draft {
         let content = short_hash(xxh3_64(bytes.trim_ascii()));
-        // Nearly always one; a grown vector would have room for four.
-        let mut entries = Vec::with_capacity(1);
+        let mut entries = Vec::new();
+        let mut left_out = 0_u64;
         let (format, origin) = (self.format, self.origin);
-        let problems = record::read(format, origin, bytes, &mut |entry| {
+        let mut problems = record::read(format, origin, bytes, &mut |entry| {
+            if entries.len() >= MOST_WELDED {
+                left_out += 1;
+                return;
+            }
             let drafted = self.entry(entry, content, entries.len(), bytes.len() as u64);
+            if entries.is_empty() {
+                // Nearly always the only one; a grown vector would have room for four.
+                entries.reserve_exact(1);
+            }
             entries.push(drafted);
         });
+        if left_out > 0 {
+            let detail = format!("{left_out} more records on one line are not read");
+            problems.push(Problem::new(ProblemKind::Oversize, detail));
+        }
         Draft { entries, problems }
     }
 
@@ -157,8 +179,7 @@ impl<'a> Drafter<'a> {
         hasher.update(head);
         hasher.update(&length.to_le_bytes());
         let content = short_hash(hasher.digest());
-        // Nearly always one; a grown vector would have room for four.
-        let mut entries = Vec::with_capacity(1);
+        let mut entries = Vec::new();
         let (format, origin) = (self.format, self.origin);
         let problems = record::read_oversize(format, origin, head, length, &mut |entry| {
             let mut drafted = self.entry(entry, content, entries.len(), length);
@@ -202,7 +223,8 @@ impl<'a> Drafter<'a> {
             }
         }
         let detail = detail(entry, &mut text, bytes);
-        let is_message = matches!(entry.role, Some(Role::User | Role::Assistant))
+        // Words beside a tool's result are the human's.
+        let is_message = matches!(entry.role, Some(Role::User | Role::Assistant | Role::Tool))
             && matches!(entry.kind, Kind::Message)
             && !entry.marks.is_meta
             && !text.prose.as_str().is_empty();
@@ -218,7 +240,17 @@ impl<'a> Drafter<'a> {
             },
             time: entry.time.map(|time| time.0),
             role: entry.role,
-            marks: entry.marks,
+            marks: Marks {
+                is_side: entry.marks.is_side
+                    || matches!(
+                        detail,
+                        Detail::Header
+                            | Detail::Leaf { .. }
+                            | Detail::Prompt
+                            | Detail::Document { .. }
+                    ),
+                ..entry.marks
+            },
             content: content.wrapping_add(ordinal as i64),
             text,
             is_message,

@@ -37,7 +37,7 @@ impl Fold {
             // Others find the parent of a sub-agent through the row.
             session.save(tx, &name)?;
         }
-        let mut problems = learn(tx, session, &entry)?;
+        let mut problems = learn(tx, place, session, &entry)?;
 
         // The same id again: a repetition is a sighting, anything else a newer version.
         let older = match &entry.uuid {
@@ -156,8 +156,17 @@ fn is_node(entry: &DraftEntry) -> bool {
 }
 
 /// Takes in what an entry says about its session. Returns what was odd.
-fn learn(tx: &Transaction<'_>, session: &mut Session, entry: &DraftEntry) -> Result<Vec<Problem>> {
+fn learn(
+    tx: &Transaction<'_>,
+    place: &Place<'_>,
+    session: &mut Session,
+    entry: &DraftEntry,
+) -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
+    // A prompt list says where a prompt was typed, which the session itself knows better.
+    if place.origin.part == Part::PromptHistory {
+        return Ok(problems);
+    }
     for fact in &entry.says {
         match fact {
             Fact::Spawned { call, agent_id } => insert_spawned(tx, session.row, agent_id, call)?,

@@ -76,6 +76,8 @@ pub(crate) fn insert_message(
     entry: &DraftEntry,
 ) -> Result<()> {
     if let (true, Some(session), Some(role)) = (entry.is_message, standing.session, entry.role) {
+        // A tool says nothing itself; words beside its result are the human's.
+        let role = if role == Role::Tool { Role::User } else { role };
         conn.prepare_cached(
             "INSERT INTO messages (id, session, turn, role, time, text)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)",

@@ -8,6 +8,9 @@ use super::Place;
 use crate::ids::{EntryId, GenerationId, SessionRow, SourceId};
 use crate::{Result, spans};
 
+/// How many records are looked through for the entry that a changed line follows.
+const LOOK_BACK: i64 = 64;
+
 /// The end of a source, as far as it is folded in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tip {
@@ -40,13 +43,19 @@ impl Tip {
         let Some(before) = spans::record_before(tx, place.generation, place.start)? else {
             return Ok(());
         };
+        // The record before it may say nothing, or nothing that is part of the conversation.
         let found = tx
             .prepare_cached(
                 "SELECT e.id, e.turn
-                   FROM entries e
-                  WHERE e.id = coalesce((SELECT entry FROM sightings WHERE seq = ?1), ?1)",
+                   FROM records r
+                   LEFT JOIN sightings s ON s.seq = r.seq
+                   JOIN entries e ON e.id = coalesce(s.entry, r.seq)
+                  WHERE r.seq BETWEEN ?1 - ?2 AND ?1
+                    AND r.generation = (SELECT generation FROM records WHERE seq = ?1)
+                    AND (e.uuid IS NOT NULL OR e.role IS NOT NULL OR e.is_side = 0)
+                  ORDER BY r.seq DESC LIMIT 1",
             )?
-            .query_row([before], |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_row((before, LOOK_BACK), |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
         if let Some((entry, turn)) = found {
             self.last_entry = Some(entry);

@@ -1,6 +1,6 @@
 //! Pairs tool calls with their results, in whichever order they come.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use quipu_transcript::problem::ProblemKind;
 use rusqlite::{Connection, OptionalExtension};
@@ -14,10 +14,19 @@ use crate::ids::{EntryId, SessionRow};
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     by_id: HashMap<Box<str>, Call>,
-    /// Calls of the newest assistant message that wait for a result, oldest first. `None`: the
-    /// ledger must be asked.
-    open: Option<VecDeque<(EntryId, u32)>>,
+    /// Ids that stand on several calls: the ledger is asked which of them waits.
+    reused: HashSet<Box<str>>,
+    /// Calls of the newest assistant message that wait for a result. `None`: the ledger must be
+    /// asked.
+    open: Option<Open>,
     has_orphans: bool,
+}
+
+/// Open calls of one message, by their place in it.
+#[derive(Debug)]
+struct Open {
+    entry: EntryId,
+    calls: BTreeMap<u32, Option<Box<str>>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +50,7 @@ impl Calls {
     /// Stores the calls of an entry. Returns what was odd.
     pub(crate) fn called(&mut self, at: At<'_>, calls: &[DraftCall]) -> Result<Vec<ProblemKind>> {
         let mut problems = Vec::new();
-        let mut open = VecDeque::new();
+        let mut open = Open { entry: at.entry, calls: BTreeMap::new() };
         for (ordinal, call) in calls.iter().enumerate() {
             let ordinal = ordinal as u32;
             at.conn
@@ -68,13 +77,15 @@ impl Calls {
             if let Some(id) = &call.id {
                 if self.find(at, id)?.is_some() {
                     problems.push(ProblemKind::CallIdReused);
+                    self.by_id.remove(id);
+                    self.reused.insert(id.clone());
                 } else {
                     is_answered = self.claim_orphan(at, id, ordinal)?;
                     self.by_id.insert(id.clone(), Call { entry: at.entry, ordinal, is_answered });
                 }
             }
             if !is_answered {
-                open.push_back((at.entry, ordinal));
+                open.calls.insert(ordinal, call.id.clone());
             }
         }
         if !calls.is_empty() {
@@ -123,8 +134,8 @@ impl Calls {
                 None => return Ok(Some(ProblemKind::OrphanResult)),
             },
         };
-        if let Some(open) = &mut self.open {
-            open.retain(|other| *other != call);
+        if let Some(open) = self.open.as_mut().filter(|open| open.entry == call.0) {
+            open.calls.remove(&call.1);
         }
         self.pair(
             at,
@@ -149,14 +160,21 @@ impl Calls {
                   WHERE entry = ?1 AND result IS NOT NULL AND call_id IS NOT NULL",
             )?
             .execute([entry])?;
-        let withdrawn =
-            at.conn.prepare_cached("DELETE FROM tool_calls WHERE entry = ?1")?.execute([entry])?;
-        if withdrawn > 0 {
+        let withdrawn: Vec<Option<Box<str>>> = at
+            .conn
+            .prepare_cached("DELETE FROM tool_calls WHERE entry = ?1 RETURNING call_id")?
+            .query_map([entry], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        if !withdrawn.is_empty() {
             self.has_orphans = true;
-            self.by_id.retain(|_, call| call.entry != entry);
             self.open = None;
         }
-        Ok(withdrawn as i64)
+        for id in withdrawn.iter().flatten() {
+            if self.by_id.get(id).is_some_and(|call| call.entry == entry) {
+                self.by_id.remove(id);
+            }
+        }
+        Ok(withdrawn.len() as i64)
     }
 
     fn pair(
@@ -186,7 +204,8 @@ impl Calls {
         if let Some(call) = self.by_id.get(id) {
             return Ok(Some(*call));
         }
-        if at.is_complete {
+        let is_reused = self.reused.contains(id);
+        if at.is_complete && !is_reused {
             return Ok(None);
         }
         let call = at
@@ -194,13 +213,13 @@ impl Calls {
             .prepare_cached(
                 "SELECT entry, ordinal, result IS NOT NULL FROM tool_calls
                   WHERE session = ?1 AND call_id = ?2 AND is_partial = 0 AND entry <> ?3
-                  ORDER BY entry % (1 << 40), entry, ordinal LIMIT 1",
+                  ORDER BY result IS NOT NULL, entry % (1 << 40), entry, ordinal LIMIT 1",
             )?
             .query_row((at.session, id, at.entry), |row| {
                 Ok(Call { entry: row.get(0)?, ordinal: row.get(1)?, is_answered: row.get(2)? })
             })
             .optional()?;
-        if let Some(call) = call {
+        if let Some(call) = call.filter(|_| !is_reused) {
             self.by_id.insert(id.into(), call);
         }
         Ok(call)
@@ -247,27 +266,31 @@ impl Calls {
     fn oldest_open(&mut self, at: At<'_>) -> Result<Option<(EntryId, u32)>> {
         if self.open.is_none() {
             // Numbers of welded entries are not in order; their records are.
-            let mut statement = at.conn.prepare_cached(
-                "SELECT entry, ordinal FROM tool_calls
-                  WHERE result IS NULL AND is_partial = 0
-                    AND entry = (SELECT entry FROM tool_calls
-                                  WHERE session = ?1 AND entry <> ?2
-                                  ORDER BY entry % (1 << 40) DESC, entry DESC LIMIT 1)
-                  ORDER BY ordinal",
-            )?;
-            let open = statement
-                .query_map((at.session, at.entry), |row| Ok((row.get(0)?, row.get(1)?)))?
+            let newest: Option<EntryId> = at
+                .conn
+                .prepare_cached(
+                    "SELECT entry FROM tool_calls WHERE session = ?1 AND entry <> ?2
+                      ORDER BY entry % (1 << 40) DESC, entry DESC LIMIT 1",
+                )?
+                .query_row((at.session, at.entry), |row| row.get(0))
+                .optional()?;
+            let entry = newest.unwrap_or(at.entry);
+            let calls = at
+                .conn
+                .prepare_cached(
+                    "SELECT ordinal, call_id FROM tool_calls
+                      WHERE entry = ?1 AND result IS NULL AND is_partial = 0",
+                )?
+                .query_map([entry], |row| Ok((row.get(0)?, row.get(1)?)))?
                 .collect::<Result<_, _>>()?;
-            self.open = Some(open);
+            self.open = Some(Open { entry, calls });
         }
-        let call = self.open.as_mut().and_then(VecDeque::pop_front);
-        if let Some((entry, ordinal)) = call
-            && let Some(known) =
-                self.by_id.values_mut().find(|call| call.entry == entry && call.ordinal == ordinal)
-        {
+        let Some(open) = &mut self.open else { return Ok(None) };
+        let Some((ordinal, id)) = open.calls.pop_first() else { return Ok(None) };
+        if let Some(known) = id.and_then(|id| self.by_id.get_mut(&id)) {
             known.is_answered = true;
         }
-        Ok(call)
+        Ok(Some((open.entry, ordinal)))
     }
 }
 

@@ -58,13 +58,17 @@ impl Turns {
         turn: EntryId,
         entry: &DraftEntry,
     ) -> Result<()> {
+        // Notes may come hours later, and a model may be changed after the last answer.
+        if entry.role.is_none() || entry.marks.is_side {
+            return Ok(());
+        }
         let Some(turn) = self.get(conn, turn)? else { return Ok(()) };
         if let Some(time) = entry.time
             && turn.ended_at.is_none_or(|end| time > end)
         {
             turn.ended_at = Some(time);
         }
-        if let Some(model) = &entry.model {
+        if let (Some(Role::Assistant), Some(model)) = (entry.role, &entry.model) {
             turn.model = Some(model.to_string());
         }
         if let Some(status) = status(entry) {

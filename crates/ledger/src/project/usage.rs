@@ -4,7 +4,7 @@
 //! session was collected first.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use quipu_transcript::entry::Usage;
 use rusqlite::{Connection, OptionalExtension};
@@ -161,9 +161,13 @@ impl Bills {
     }
 }
 
-/// Token counts beyond what SQLite holds are nonsense, but must not stop anything.
+/// No response has more tokens than this. Larger counts are nonsense, and sums of them must not
+/// leave the range of SQLite's integers.
+const MOST_TOKENS: u64 = 1 << 48;
+
+/// A token count as it is stored.
 pub(crate) fn tokens(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
+    count.min(MOST_TOKENS).cast_signed()
 }
 
 /// The line with the larger total is the later one of a streamed response.
@@ -220,16 +224,6 @@ impl Copy {
     fn rank(&self) -> impl Ord {
         (!self.is_sidechain, self.tokens, Reverse((self.time, &self.session_id, self.entry)))
     }
-
-    /// A copy without a request id, or in a side chain, is the same response as any other copy of
-    /// that id.
-    fn yields_to(&self, other: &Copy) -> bool {
-        let is_same = self.request == other.request
-            || self.request == 0
-            || other.request == 0
-            || (self.is_sidechain && !other.is_sidechain);
-        is_same && other.rank() > self.rank()
-    }
 }
 
 /// Decides which copies of a response count: one for each request.
@@ -241,7 +235,7 @@ fn recount(conn: &Connection, message: i64) -> Result<()> {
            FROM usage u LEFT JOIN sessions s ON s.id = u.session
           WHERE u.message = ?1",
     )?;
-    let copies: Vec<Copy> = statement
+    let mut copies: Vec<Copy> = statement
         .query_map([message], |row| {
             Ok(Copy {
                 request: row.get(0)?,
@@ -254,11 +248,21 @@ fn recount(conn: &Connection, message: i64) -> Result<()> {
             })
         })?
         .collect::<Result<_, _>>()?;
+    // From the best to the worst, each counts unless a better one is the same response. A copy
+    // without a request id, or in a side chain, is the same response as any other copy of that id.
+    copies.sort_by(|a, b| b.rank().cmp(&a.rank()));
+    let mut requests = HashSet::new();
+    let mut has_main = false;
     for copy in &copies {
-        let is_counted = !copies.iter().any(|other| copy.yields_to(other));
-        if is_counted != copy.is_counted {
+        let is_repeated = requests.contains(&copy.request)
+            || requests.contains(&0)
+            || (copy.request == 0 && !requests.is_empty())
+            || (copy.is_sidechain && has_main);
+        requests.insert(copy.request);
+        has_main |= !copy.is_sidechain;
+        if copy.is_counted == is_repeated {
             conn.prepare_cached("UPDATE usage SET is_counted = ?2 WHERE entry = ?1")?
-                .execute((copy.entry, is_counted))?;
+                .execute((copy.entry, !is_repeated))?;
         }
     }
     Ok(())

@@ -948,15 +948,14 @@ fn r53_sizes_from_six_kilobytes_to_sixteen_megabytes() {
     }
 }
 
-/// A file of 300 MB, one line of it 20 MB long, in a process that may not have 220 MB.
+/// A file of 240 MB, one line of it 20 MB long, in a process that may not have 220 MB.
 #[test]
 fn r53_memory_does_not_grow_with_the_file() {
+    let line =
+        |words| format!("{{\"role\":\"user\",\"content\":\"{}\"}}\n", "hello ".repeat(words));
     let home = Home::new();
-    let said = "{\"role\":\"user\",\"content\":\"hello hello hello hello hello hello hello\"}\n";
-    let long =
-        format!("{{\"role\":\"user\",\"content\":\"{}\"}}\n", "hello ".repeat(20_000_000 / 6));
-    let ordinary = said.repeat(140_000_000 / said.len());
-    home.write(CLAW, ordinary.clone() + &long + &ordinary);
+    let half = line(500).repeat(110_000_000 / line(500).len());
+    home.write(CLAW, [&half, &line(20_000_000 / 6), &half].map(String::as_str).concat());
     let limited = ["-c", "ulimit -d 220000 && exec \"$@\"", "sh"];
     let mut collecting = child::command_under("sh", &limited, &home, "collect").spawn().unwrap();
     drop(collecting.stdin.take());
