@@ -5,6 +5,8 @@
 //! and faster there than at 256 KiB), small enough to open for one record. A record longer than a mebibyte spans chunks. Small chunks are absorbed by
 //! the next one, so a session that was collected line by line ends up as compact as a bulk import.
 
+use std::collections::HashMap;
+
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use crate::ids::Seq;
@@ -100,10 +102,19 @@ impl Packer {
         Ok(())
     }
 
+    /// The next record of the batch has its bytes elsewhere.
+    pub(crate) fn skip(&mut self) {
+        self.next += 1;
+        if self.raw.is_empty() {
+            self.first = self.next;
+            self.first_offset = 0;
+        }
+    }
+
     /// Ends the batch. A rest too small for a chunk stays raw if `keep_rest_raw`.
     pub(crate) fn finish(&mut self, keep_rest_raw: bool) -> Result<PackedBatch> {
         let mut rest = None;
-        if !self.raw.is_empty() || self.first < self.next {
+        if !self.raw.is_empty() {
             if keep_rest_raw && self.first_offset == 0 {
                 rest = Some((self.first, std::mem::take(&mut self.raw)));
             } else {
@@ -141,12 +152,13 @@ impl Packer {
 }
 
 /// Stores the packed records of a batch whose first record is `base` and whose records have
-/// these lengths.
+/// these lengths. Records that are the same as others have no bytes here.
 pub(crate) fn store(
     tx: &Transaction<'_>,
     batch: &PackedBatch,
     base: Seq,
     lengths: &[u64],
+    same_as: &[Option<Seq>],
 ) -> Result<()> {
     let at = |index: usize| Seq(base.0 + index as i64);
     if !batch.chunks.is_empty() {
@@ -165,7 +177,10 @@ pub(crate) fn store(
     }
     if let Some((first, bytes)) = &batch.rest {
         let mut rest = bytes.as_slice();
-        for (index, length) in lengths.iter().enumerate().skip(*first) {
+        for (index, (length, same_as)) in lengths.iter().zip(same_as).enumerate().skip(*first) {
+            if same_as.is_some() {
+                continue;
+            }
             let length = usize::try_from(*length).unwrap_or(usize::MAX).min(rest.len());
             let (now, later) = rest.split_at(length);
             put_pending(tx, at(index), now)?;
@@ -278,8 +293,11 @@ pub(crate) fn seal(tx: &Transaction<'_>) -> Result<()> {
             && holds_whole_records(tx, first_seq, first - 1, raw_length)?
         {
             let mut reader = RecordReader::new(tx);
-            for seq in first_seq..first {
-                packer.push(&reader.read(Seq(seq))?)?;
+            for seq in (first_seq..first).map(Seq) {
+                match place_of(tx, seq)?.1 {
+                    Some(_) => packer.skip(),
+                    None => packer.push(&reader.read(seq)?)?,
+                }
             }
             tx.execute("DELETE FROM chunks WHERE id = ?1", [id])?;
             start = first_seq;
@@ -306,7 +324,10 @@ pub(crate) fn seal(tx: &Transaction<'_>) -> Result<()> {
 /// True if the chunk holds its records from the first byte of the first to the last byte of the last.
 fn holds_whole_records(tx: &Connection, first: i64, last: i64, raw_length: i64) -> Result<bool> {
     let total: i64 = tx
-        .prepare_cached("SELECT coalesce(sum(length), 0) FROM records WHERE seq BETWEEN ?1 AND ?2")?
+        .prepare_cached(
+            "SELECT coalesce(sum(length), 0) FROM records
+              WHERE seq BETWEEN ?1 AND ?2 AND same_as IS NULL",
+        )?
         .query_row((first, last), |row| row.get(0))?;
     Ok(total == raw_length)
 }
@@ -324,6 +345,8 @@ struct OpenChunk {
     raw: Vec<u8>,
     /// Offset in `raw` of each record from `first` on, and the end of the last one.
     starts: Vec<usize>,
+    /// Records in between whose bytes are those of another one.
+    same_as: HashMap<i64, Seq>,
 }
 
 impl<'c> RecordReader<'c> {
@@ -362,8 +385,14 @@ impl<'c> RecordReader<'c> {
             && (open.first..open.last).contains(&seq.0)
             && (seq.0 > open.first || open.first_offset == 0)
         {
-            each(open.record(seq))?;
-            return Ok(());
+            return match open.same_as.get(&seq.0) {
+                Some(other) => self.stream(*other, each),
+                None => each(open.record(seq)).map(|_| ()),
+            };
+        }
+        let (length, same_as) = place_of(self.conn, seq)?;
+        if let Some(other) = same_as {
+            return self.stream(other, each);
         }
         let pending = self
             .conn
@@ -374,7 +403,6 @@ impl<'c> RecordReader<'c> {
             each(&bytes)?;
             return Ok(());
         }
-        let length = length_of(self.conn, seq)?;
         let mut offset = 0_u64;
         while offset < length || (length == 0 && offset == 0) {
             self.open_at(seq, offset)?;
@@ -433,15 +461,20 @@ impl<'c> RecordReader<'c> {
         }
         let mut starts = Vec::with_capacity((last - first + 2) as usize);
         let mut at = 0_usize;
+        let mut same_as = HashMap::new();
         {
             let mut statement = self.conn.prepare_cached(
-                "SELECT length FROM records WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq",
+                "SELECT seq, length, same_as FROM records WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq",
             )?;
             let mut rows = statement.query((first, last))?;
             let mut skip = first_offset;
             while let Some(row) = rows.next()? {
                 starts.push(at.min(raw_length));
-                let length = row.get::<_, i64>(0)? as u64;
+                if let Some(other) = row.get(2)? {
+                    same_as.insert(row.get(0)?, other);
+                    continue;
+                }
+                let length = row.get::<_, i64>(1)? as u64;
                 at = at.saturating_add(
                     usize::try_from(length - skip.min(length)).unwrap_or(usize::MAX),
                 );
@@ -452,7 +485,7 @@ impl<'c> RecordReader<'c> {
             return Err(Error::damaged(format!("records {first} to {last} are not all there")));
         }
         starts.push(at.min(raw_length));
-        self.open = Some(OpenChunk { first, last, first_offset, raw, starts });
+        self.open = Some(OpenChunk { first, last, first_offset, raw, starts, same_as });
         Ok(())
     }
 }
@@ -468,11 +501,10 @@ impl OpenChunk {
     }
 }
 
-fn length_of(conn: &Connection, seq: Seq) -> Result<u64> {
-    let length = conn
-        .prepare_cached("SELECT length FROM records WHERE seq = ?1")?
-        .query_row([seq], |row| row.get::<_, i64>(0))
+/// A record's length, and the record that holds its bytes if it does not itself.
+fn place_of(conn: &Connection, seq: Seq) -> Result<(u64, Option<Seq>)> {
+    conn.prepare_cached("SELECT length, same_as FROM records WHERE seq = ?1")?
+        .query_row([seq], |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?)))
         .optional()?
-        .ok_or_else(|| Error::damaged(format!("there is no record {}", seq.0)))?;
-    Ok(length as u64)
+        .ok_or_else(|| Error::damaged(format!("there is no record {}", seq.0)))
 }

@@ -79,7 +79,7 @@ pub(crate) fn append(tx: &Transaction<'_>, event: &Event) -> Result<Seq> {
         tx.query_row("SELECT cursor FROM generations WHERE id = ?1", [GENERATION], |row| {
             row.get(0)
         })?;
-    records::insert(tx, seq, GENERATION, start as u64, line.len() as u64)?;
+    records::insert(tx, seq, GENERATION, start as u64, line.len() as u64, None)?;
     chunks::put_pending(tx, seq, &line)?;
     records::own_span(tx, GENERATION, start as u64, line.len() as u64, seq, seq)?;
     tx.execute(

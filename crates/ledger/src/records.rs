@@ -54,10 +54,11 @@ pub(crate) fn insert(
     generation: GenerationId,
     start: u64,
     length: u64,
+    same_as: Option<Seq>,
 ) -> Result<()> {
     tx.prepare_cached(
-        "INSERT INTO records (seq, generation, start, length) VALUES (?1, ?2, ?3, ?4)",
+        "INSERT INTO records (seq, generation, start, length, same_as) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?
-    .execute((seq, generation, start as i64, length as i64))?;
+    .execute((seq, generation, start as i64, length as i64, same_as))?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use crate::Result;
 use crate::chunks::{PackedBatch, Packer};
-use crate::ids::GenerationId;
+use crate::ids::{GenerationId, Seq};
 use crate::project::draft::Draft;
 
 use super::discover::Stat;
@@ -19,6 +19,8 @@ pub(crate) struct Batch {
     pub(crate) packed: PackedBatch,
     /// The length of each record, over all pieces.
     pub(crate) lengths: Vec<u64>,
+    /// For each record, the one in the ledger that holds the same bytes.
+    pub(crate) same_as: Vec<Option<Seq>>,
     pub(crate) drafts: Vec<Draft>,
     /// About what it takes in memory.
     pub(crate) weight: usize,
@@ -172,9 +174,19 @@ impl<'s> Builder<'s> {
     pub(crate) fn record(&mut self, bytes: &[u8], draft: Draft) -> Result<()> {
         self.packer.push(bytes)?;
         self.batch.lengths.push(bytes.len() as u64);
+        self.batch.same_as.push(None);
         self.weight += bytes.len() + draft.weight();
         self.batch.drafts.push(draft);
         Ok(())
+    }
+
+    /// Adds a record whose bytes the ledger has already, as record `of`.
+    pub(crate) fn repeat(&mut self, of: Seq, length: u64, draft: Draft) {
+        self.packer.skip();
+        self.batch.lengths.push(length);
+        self.batch.same_as.push(Some(of));
+        self.weight += draft.weight();
+        self.batch.drafts.push(draft);
     }
 
     /// Adds a piece. Its own spans stand for the records added since the last one.

@@ -19,8 +19,7 @@ mod read;
 mod rewrite;
 mod write;
 
-use std::collections::HashSet;
-use std::fs::File;
+use std::collections::HashMap;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
@@ -55,6 +54,9 @@ const QUEUE: usize = 2;
 
 /// Units of work that may be read, or wait to be written, beside those that are being read.
 const AHEAD: usize = 2;
+
+/// At most this many files that begin alike are read one after another.
+const MOST_PHASES: usize = 16;
 
 /// How often files are looked at again that another process moved meanwhile.
 const TRIES: usize = 4;
@@ -169,20 +171,35 @@ fn collect_once(
     Ok(dropped)
 }
 
-/// New files that begin alike may be copies of each other: all but the first wait until it is in
+/// New files that begin alike may be copies of each other: the longer waits until the shorter is in
 /// the ledger.
-fn phases(plan: Plan) -> [Vec<Job>; 2] {
-    let mut heads = HashSet::new();
-    let mut phases = [Vec::with_capacity(plan.jobs.len()), Vec::new()];
-    for job in plan.jobs {
-        let is_first = job.known.is_some() || job.size < known::HEAD as u64 || {
-            let mut head = vec![0; known::HEAD];
-            let is_read =
-                File::open(&job.absolute).and_then(|file| file.read_exact_at(&mut head, 0)).is_ok();
-            !is_read || heads.insert(known::print(&head))
-        };
-        let [first, second] = &mut phases;
-        if is_first { first.push(job) } else { second.push(job) }
+fn phases(plan: Plan) -> Vec<Vec<Job>> {
+    let mut alike: HashMap<known::Print, Vec<(u64, usize)>> = HashMap::new();
+    for (index, job) in plan.jobs.iter().enumerate().filter(|(_, job)| job.known.is_none()) {
+        let mut head = vec![0; known::HEAD.min(usize::try_from(job.size).unwrap_or(known::HEAD))];
+        let is_read = read::open(&job.root_path, &job.absolute)
+            .and_then(|file| file.read_exact_at(&mut head, 0))
+            .is_ok();
+        if is_read && !head.is_empty() {
+            alike.entry(known::print(&head)).or_default().push((job.size, index));
+        }
+    }
+    let mut phase_of: HashMap<usize, usize> = HashMap::new();
+    for mut group in alike.into_values().filter(|group| group.len() > 1) {
+        group.sort_unstable();
+        for (phase, (_, index)) in group.into_iter().enumerate() {
+            phase_of.insert(index, phase.min(MOST_PHASES - 1));
+        }
+    }
+    let mut phases: Vec<Vec<Job>> = Vec::new();
+    for (index, job) in plan.jobs.into_iter().enumerate() {
+        let phase = phase_of.get(&index).copied().unwrap_or(0);
+        if phases.len() <= phase {
+            phases.resize_with(phase + 1, Vec::new);
+        }
+        if let Some(jobs) = phases.get_mut(phase) {
+            jobs.push(job);
+        }
     }
     phases
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
@@ -182,7 +182,7 @@ fn is_moved(root: &Path, known: &Known, found: &Found) -> bool {
         return false;
     }
     let mut head = vec![0; known.head_length];
-    File::open(absolute(root, &found.path))
+    super::read::open(root, &absolute(root, &found.path))
         .and_then(|file| file.read_exact_at(&mut head, 0))
         .is_ok_and(|()| known::print(&head) == known.head)
 }

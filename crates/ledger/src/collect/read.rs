@@ -7,9 +7,10 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use quipu_transcript::format::{Format, Framing, Origin};
+use quipu_transcript::format::{self, Format, Framing, Origin};
 use quipu_transcript::names;
 use quipu_transcript::record::{self, DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::{Connection, OptionalExtension};
@@ -20,7 +21,7 @@ use super::discover::{Reason, Stat};
 use super::known::{HEAD, Known, print};
 use super::look::{self, Look};
 use super::plan::Job;
-use super::rewrite::OldLines;
+use super::rewrite::{OldLine, OldLines};
 use crate::ids::GenerationId;
 use crate::project::draft::{Draft, Drafter, mark_unterminated};
 use crate::{Result, spans};
@@ -58,7 +59,7 @@ pub(crate) fn read(
     builder: &mut Builder<'_>,
     work: &mut Work,
 ) -> Result<Outcome> {
-    let file = match open(job) {
+    let file = match open(&job.root_path, &job.absolute) {
         Ok(file) => file,
         Err(error) => return Ok(Outcome::Skipped(Reason::Unreadable(error.to_string()))),
     };
@@ -97,9 +98,9 @@ pub(crate) fn read(
 
 /// Opens a source: for reading only, never waiting for the writer of a pipe, and only where it was
 /// discovered. A link that was swapped in since then leads nowhere.
-fn open(job: &Job) -> std::io::Result<File> {
-    let root = std::fs::canonicalize(&job.root_path)?;
-    let path = std::fs::canonicalize(&job.absolute)?;
+pub(crate) fn open(root: &Path, path: &Path) -> std::io::Result<File> {
+    let root = std::fs::canonicalize(root)?;
+    let path = std::fs::canonicalize(path)?;
     let is_allowed = path
         .strip_prefix(&root)
         .is_ok_and(|inside| !names::is_denied(inside.as_os_str().as_bytes()));
@@ -176,36 +177,54 @@ impl Reader<'_, '_> {
 
     /// A source that is not known yet. It may be a copy of one that is.
     fn new_lines(&mut self) -> Result<()> {
-        let original = self.find_original()?;
-        let mut old = match original {
-            Some(generation) => Some(OldLines::read(self.conn, generation)?),
-            None => None,
+        let Some(original) = self.find_original()? else {
+            let step = Step::Begin { began: Began::First, closing: None, copy_of: None };
+            return self.cut(step, 0, Ends::default(), Tail::default(), None);
         };
-        let began = if old.is_some() { Began::Copy } else { Began::First };
-        let step = Step::Begin { began, closing: None, copy_of: original };
-        self.cut(step, 0, Ends::default(), Tail::default(), old.as_mut())
+        // A copy is hardly ever much shorter than its original; a file that merely begins like a
+        // huge one must not cost as much as the huge one.
+        let most = self.stat.size.saturating_mul(2).saturating_add(1 << 20);
+        let lines = OldLines::read(self.conn, original.generation, most)?;
+        let copy_of = Some(original.generation);
+        let step = Step::Begin { began: Began::Copy, closing: None, copy_of };
+        let mut old = if original.is_same_session { Old::Lines(lines) } else { Old::Copied(lines) };
+        self.cut(step, 0, Ends::default(), Tail::default(), Some(&mut old))
     }
 
     fn rewrite(&mut self, known: &Known, began: Began) -> Result<()> {
-        let mut old = OldLines::read(self.conn, known.generation)?;
+        let mut old = Old::Lines(OldLines::read(self.conn, known.generation, u64::MAX)?);
         let step = Step::Begin { began, closing: self.closing(known)?, copy_of: None };
         self.cut(step, 0, Ends::default(), Tail::default(), Some(&mut old))
     }
 
-    /// A generation that begins with the same kilobyte as this new file.
-    fn find_original(&mut self) -> Result<Option<GenerationId>> {
-        let mut head = vec![0; HEAD];
-        if self.stat.size < HEAD as u64 || self.file.read_exact_at(&mut head, 0).is_err() {
+    /// A generation that begins with the same kilobyte as this new file, or is as short and the same.
+    fn find_original(&mut self) -> Result<Option<Original>> {
+        let length = HEAD.min(usize::try_from(self.stat.size).unwrap_or(HEAD));
+        let mut head = vec![0; length];
+        if length == 0 || self.file.read_exact_at(&mut head, 0).is_err() {
             return Ok(None);
         }
-        Ok(self
+        let found = self
             .conn
             .prepare_cached(
-                "SELECT id FROM generations WHERE head = ?1 AND head_length = 1024
-                  ORDER BY cursor DESC, id LIMIT 1",
+                "SELECT g.id, s.format, s.first_path
+                   FROM generations g JOIN sources s ON s.id = g.source
+                  WHERE g.head = ?1 AND g.head_length = ?2
+                  ORDER BY g.cursor DESC, g.id LIMIT 1",
             )?
-            .query_row([print(&head)], |row| row.get(0))
-            .optional()?)
+            .query_row((print(&head), length as i64), |row| {
+                Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, Vec<u8>>(2)?))
+            })
+            .optional()?;
+        Ok(found.map(|(generation, format, path)| {
+            let is_same_session = format::by_name(&format).is_some_and(|format| {
+                let origin = format.origin(&path);
+                format.name() == self.format.name()
+                    && (&origin.agent, &origin.session)
+                        == (&self.origin.agent, &self.origin.session)
+            });
+            Original { generation, is_same_session }
+        }))
     }
 
     /// What the unterminated tail of a generation says that ends here.
@@ -220,7 +239,7 @@ impl Reader<'_, '_> {
         from: u64,
         mut ends: Ends,
         tail: Tail,
-        mut old: Option<&mut OldLines>,
+        mut old: Option<&mut Old>,
     ) -> Result<()> {
         let drafter = Drafter::new(self.format, self.origin);
         let mut step = Some(step);
@@ -297,8 +316,15 @@ impl Reader<'_, '_> {
                 let end = memchr::memchr(b'\n', lines).map_or(lines.len(), |newline| newline + 1);
                 let (line, others) = lines.split_at(end);
                 lines = others;
-                match old.as_mut().and_then(|old| Some((old.generation, old.find(line)?))) {
-                    Some((generation, (start, length))) => cut.same(generation, start, length),
+                match old.as_deref_mut().and_then(|old| old.find(line)) {
+                    Some(Found::Same(generation, old)) => {
+                        cut.same(generation, old.start, old.length);
+                    }
+                    Some(Found::Copied(old)) => {
+                        self.work.lines_parsed += 1;
+                        self.builder.repeat(old.seq, old.length, drafter.draft(line));
+                        cut.own(old.length);
+                    }
                     None => {
                         self.work.lines_parsed += 1;
                         self.builder.record(line, drafter.draft(line))?;
@@ -332,10 +358,10 @@ impl Reader<'_, '_> {
         &mut self,
         cut: &mut Cut,
         ends: &mut Ends,
-        old: &mut Option<&mut OldLines>,
+        old: &mut Option<&mut Old>,
         start: u64,
     ) -> Option<u64> {
-        let old = old.as_mut()?;
+        let Some(Old::Lines(old)) = old.as_deref_mut() else { return None };
         let mut hasher = blake3::Hasher::new();
         let mut passed = ends.clone();
         let mut buffer = vec![0; READ];
@@ -353,8 +379,8 @@ impl Reader<'_, '_> {
                 break;
             }
         }
-        let (old_start, length) = old.find_hashed(&mut hasher, at - start)?;
-        cut.same(old.generation, old_start, length);
+        let line = old.find_hashed(&hasher, at - start)?;
+        cut.same(old.generation, line.start, line.length);
         cut.carry.clear();
         *ends = passed;
         Some(at)
@@ -496,6 +522,38 @@ impl Reader<'_, '_> {
         cut.tail = std::mem::take(&mut cut.carry);
         let piece = self.finish_piece(cut, ends, step);
         self.builder.piece(piece)
+    }
+}
+
+/// What a new file is a copy of.
+struct Original {
+    generation: GenerationId,
+    is_same_session: bool,
+}
+
+/// Lines that the ledger has already.
+enum Old {
+    /// Of the same session: they are not records again.
+    Lines(OldLines),
+    /// Of another session: they are records of this one too, but their bytes are not stored again.
+    Copied(OldLines),
+}
+
+/// Where a line stands already.
+enum Found {
+    Same(GenerationId, OldLine),
+    Copied(OldLine),
+}
+
+impl Old {
+    fn find(&mut self, line: &[u8]) -> Option<Found> {
+        match self {
+            Old::Lines(old) => {
+                let generation = old.generation;
+                old.find(line).map(|line| Found::Same(generation, line))
+            }
+            Old::Copied(old) => old.find(line).map(Found::Copied),
+        }
     }
 }
 

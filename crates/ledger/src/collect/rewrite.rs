@@ -1,10 +1,12 @@
-//! Finds the lines of an earlier generation in a rewritten file, so that only new lines are stored.
+//! Finds the lines of an earlier generation in a rewritten or copied file, so that only new lines
+//! are stored.
 
 use std::collections::HashMap;
 
 use rusqlite::Connection;
 
-use crate::ids::GenerationId;
+use crate::chunks::RecordReader;
+use crate::ids::{GenerationId, Seq};
 use crate::{Result, spans};
 
 /// Lines are compared by 128 bits of BLAKE3: transcripts are hostile, and a collision would give
@@ -14,73 +16,79 @@ type LineHash = [u8; 16];
 /// The lines of a generation.
 pub(crate) struct OldLines {
     pub(crate) generation: GenerationId,
-    /// Start, length and hash of each line.
-    lines: Vec<(u64, u64, LineHash)>,
+    lines: Vec<OldLine>,
     by_hash: HashMap<LineHash, usize>,
     /// The line that would follow the last one found.
     next: usize,
 }
 
+/// A line of a generation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OldLine {
+    pub(crate) start: u64,
+    pub(crate) length: u64,
+    /// The record that holds its bytes.
+    pub(crate) seq: Seq,
+    hash: LineHash,
+}
+
 impl OldLines {
-    /// Reads the lines of a generation's records. Memory: about 64 bytes a line.
-    pub(crate) fn read(conn: &Connection, generation: GenerationId) -> Result<OldLines> {
+    /// Reads the lines of a generation, at most about `most` bytes of them. Memory: about 80 bytes
+    /// a line.
+    pub(crate) fn read(conn: &Connection, generation: GenerationId, most: u64) -> Result<OldLines> {
         let mut lines = Vec::new();
-        let mut hasher = blake3::Hasher::new();
-        let (mut start, mut at) = (0_u64, 0_u64);
-        spans::stream(conn, generation, &mut |mut bytes| {
-            while let Some(newline) = memchr::memchr(b'\n', bytes) {
-                let (line, rest) = bytes.split_at(newline + 1);
-                hasher.update(line);
-                at += line.len() as u64;
-                lines.push((start, at - start, finish(&mut hasher)));
-                start = at;
-                bytes = rest;
+        let mut reader = RecordReader::new(conn);
+        let mut holder_of =
+            conn.prepare_cached("SELECT coalesce(same_as, seq) FROM records WHERE seq = ?1")?;
+        'runs: for run in spans::runs(conn, generation)? {
+            let (mut seq, mut start, end) = (run.first_seq, run.start, run.start + run.length);
+            while start < end {
+                if start > most {
+                    break 'runs;
+                }
+                let mut hasher = blake3::Hasher::new();
+                let mut length = 0;
+                reader.stream(seq, &mut |part| {
+                    hasher.update(part);
+                    length += part.len() as u64;
+                    Ok(true)
+                })?;
+                let holder = holder_of.query_row([seq], |row| row.get(0))?;
+                lines.push(OldLine { start, length, seq: holder, hash: finish(&hasher) });
+                start += length;
+                seq = Seq(seq.0 + 1);
             }
-            hasher.update(bytes);
-            at += bytes.len() as u64;
-            Ok(())
-        })?;
-        if at > start {
-            lines.push((start, at - start, finish(&mut hasher)));
         }
         let mut by_hash = HashMap::with_capacity(lines.len());
-        for (index, (_, _, hash)) in lines.iter().enumerate() {
-            by_hash.entry(*hash).or_insert(index);
+        for (index, line) in lines.iter().enumerate() {
+            by_hash.entry(line.hash).or_insert(index);
         }
         Ok(OldLines { generation, lines, by_hash, next: 0 })
     }
 
-    /// Where a line (with its newline) stood in the old generation.
-    pub(crate) fn find(&mut self, line: &[u8]) -> Option<(u64, u64)> {
+    /// Finds a line (with its newline) in the old generation.
+    pub(crate) fn find(&mut self, line: &[u8]) -> Option<OldLine> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(line);
-        self.find_hashed(&mut hasher, line.len() as u64)
+        self.find_hashed(&hasher, line.len() as u64)
     }
 
-    /// Where a line of that length stood whose bytes the hasher has seen.
-    pub(crate) fn find_hashed(
-        &mut self,
-        hasher: &mut blake3::Hasher,
-        line: u64,
-    ) -> Option<(u64, u64)> {
+    /// Finds a line of that length whose bytes the hasher has seen.
+    pub(crate) fn find_hashed(&mut self, hasher: &blake3::Hasher, length: u64) -> Option<OldLine> {
         let hash = finish(hasher);
         let index = match self.lines.get(self.next) {
             // Runs of lines that stay in order become one span.
-            Some((_, _, next)) if *next == hash => self.next,
+            Some(next) if next.hash == hash => self.next,
             _ => *self.by_hash.get(&hash)?,
         };
-        let (start, length, _) = self.lines.get(index)?;
-        if *length != line {
-            return None;
-        }
+        let line = self.lines.get(index).filter(|line| line.length == length)?;
         self.next = index + 1;
-        Some((*start, *length))
+        Some(*line)
     }
 }
 
-fn finish(hasher: &mut blake3::Hasher) -> LineHash {
+fn finish(hasher: &blake3::Hasher) -> LineHash {
     let mut hash = [0; 16];
     hasher.finalize_xof().fill(&mut hash);
-    hasher.reset();
     hash
 }

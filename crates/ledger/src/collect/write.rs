@@ -213,9 +213,9 @@ impl<'a> Writer<'a> {
             positions.push(self.prepare(tx, piece)?);
         }
         let base = records::next_seq(tx)?;
-        chunks::store(tx, &batch.packed, base, &batch.lengths)?;
+        chunks::store(tx, &batch.packed, base, &batch.lengths, &batch.same_as)?;
         let mut seq = base;
-        let mut lengths = batch.lengths.iter();
+        let mut lengths = batch.lengths.iter().copied().zip(batch.same_as.iter().copied());
         let mut drafts = batch.drafts.into_iter();
         for (piece, position) in pieces.iter().zip(positions) {
             self.piece(tx, piece, position, &mut seq, &mut lengths, &mut drafts)?;
@@ -400,7 +400,7 @@ impl<'a> Writer<'a> {
     ) -> Result<()> {
         let seq = records::next_seq(tx)?;
         let start = position.cursor;
-        records::insert(tx, seq, position.generation, start, length)?;
+        records::insert(tx, seq, position.generation, start, length, None)?;
         records::own_span(tx, position.generation, start, length, seq, seq)?;
         if length < chunks::CHUNK as u64 {
             let mut bytes = Vec::new();
@@ -464,7 +464,7 @@ impl<'a> Writer<'a> {
         piece: &Piece,
         mut position: Position,
         seq: &mut Seq,
-        lengths: &mut std::slice::Iter<'_, u64>,
+        lengths: &mut dyn Iterator<Item = (u64, Option<Seq>)>,
         drafts: &mut std::vec::IntoIter<Draft>,
     ) -> Result<()> {
         let format = format_of(self.roots, self.job(piece.job)?);
@@ -490,10 +490,10 @@ impl<'a> Writer<'a> {
                     let first = *seq;
                     let mut start = position.cursor;
                     for _ in 0..records {
-                        let length = *lengths.next().ok_or_else(|| {
+                        let (length, same_as) = lengths.next().ok_or_else(|| {
                             Error::damaged("a batch without its records".to_owned())
                         })?;
-                        records::insert(tx, *seq, position.generation, start, length)?;
+                        records::insert(tx, *seq, position.generation, start, length, same_as)?;
                         folds.push((*seq, start, length));
                         start += length;
                         *seq = Seq(seq.0 + 1);

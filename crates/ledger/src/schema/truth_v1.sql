@@ -54,8 +54,8 @@ CREATE TABLE generations (
     UNIQUE (source, number)
 ) STRICT;
 
--- A new file may be a copy of a known one: candidates share the first kilobyte.
-CREATE INDEX generations_by_head ON generations (head) WHERE head_length = 1024;
+-- A new file may be a copy of a known one: candidates share the first kilobyte, or all if it is less.
+CREATE INDEX generations_by_head ON generations (head, head_length);
 
 -- The bytes after the last newline, in the pieces they arrived in.
 CREATE TABLE tails (
@@ -84,6 +84,7 @@ CREATE TABLE records (
     generation INTEGER NOT NULL,
     start      INTEGER NOT NULL,
     length     INTEGER NOT NULL,
+    same_as    INTEGER,                   -- the record that holds the same bytes: a copy's are not stored again
     key        TEXT                       -- idempotency key of a native append
 ) STRICT;
 

@@ -119,13 +119,16 @@ fn renamed_is_not_read_again() {
 }
 
 #[test]
-fn a_copy_is_made_of_spans() {
+fn a_copy_is_a_session_that_shares_its_bytes() {
     let home = Home::new();
     let copy = ".claude/projects/-home-alice-shop/00000000-d010-4b20-a591-b7172ef08e66.jsonl";
     home.write(MAIN, lines(0..50));
     home.write(copy, lines(0..50));
     let report = home.sync();
-    assert_eq!(report.lines_parsed, 50);
+    assert_eq!(report.lines_parsed, 100);
+    let stored: i64 = home.one("SELECT sum(length(bytes)) FROM pending");
+    assert!(stored < 2 * lines(0..50).len() as i64 - 100, "{stored} bytes");
+    assert_eq!(home.one::<i64>("SELECT min(entries) FROM sessions"), 50);
     home.assert_restores_all(&[MAIN, copy]);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 2);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions WHERE fork_of IS NOT NULL"), 1);
