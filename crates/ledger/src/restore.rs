@@ -188,6 +188,11 @@ pub(crate) fn find_session(conn: &Connection, name: &str) -> Result<SessionRow> 
     if found.is_empty() {
         found = matches("substr(session_id, 1, length(?1)) = ?1", name)?;
     }
+    if found.is_empty() {
+        // Sessions that no UUID names are called after their folder; the file's name is enough.
+        let stem = "substr(session_id, instr(session_id, '/') + 1, length(?1)) = ?1";
+        found = matches(&format!("instr(session_id, '/') > 0 AND {stem}"), name)?;
+    }
     match found.as_slice() {
         [] => Err(Error::NoMatch { what: "session", name: name.to_owned() }),
         [(row, _)] => Ok(*row),

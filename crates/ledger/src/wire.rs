@@ -182,6 +182,8 @@ pub struct Cursor {
     pub gone: bool,
     /// Why nothing is collected from it.
     pub refused: Option<String>,
+    /// The session that it belongs to, by the id that `restore` takes.
+    pub session: Option<String>,
 }
 
 /// What was given back.

@@ -27,7 +27,7 @@ use crate::paths;
 #[command(group(ArgGroup::new("what").required(true).args(["id", "all"])))]
 pub(crate) struct Args {
     /// The session: its id, or an unambiguous beginning of it
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", allow_hyphen_values = true)]
     id: Option<String>,
 
     /// Every collected file

@@ -65,7 +65,7 @@ fn no_match() {
     exit 1
     --- stderr
     error: no session matches `zebra`
-    hint: give an id or the beginning of one; `quipu cursors` lists every file with its session's id
+    hint: give an id or the beginning of one; `quipu cursors --json` lists every file with its session's id
     ");
     assert!(!home.path("out").exists());
 }

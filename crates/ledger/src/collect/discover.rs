@@ -71,6 +71,8 @@ pub(crate) struct Found {
     pub(crate) stat: Stat,
     /// How many names the file has.
     links: u64,
+    /// A symbolic link led here.
+    is_link: bool,
 }
 
 /// Something that was seen and not collected.
@@ -134,8 +136,12 @@ pub(crate) enum RootState {
     Twin,
 }
 
-/// Walks all roots.
-pub(crate) fn discover(roots: &[RootPath]) -> Discovery {
+/// Walks all roots. Of several names of one file, one that `is_known` is taken, then one that no
+/// link leads to, then the first.
+pub(crate) fn discover(
+    roots: &[RootPath],
+    is_known: &dyn Fn(&RootPath, &[u8]) -> bool,
+) -> Discovery {
     let mut discovery = Discovery::default();
     let mut walked: HashSet<(&str, u64, u64)> = HashSet::new();
     let mut files: HashMap<(u64, u64), usize> = HashMap::new();
@@ -162,13 +168,26 @@ pub(crate) fn discover(roots: &[RootPath]) -> Discovery {
             root: &canonical,
             discovery: &mut discovery,
             folders: HashSet::new(),
+            is_link: false,
         };
         let from = walk.discovery.found.len();
         walk.folder(&canonical, Vec::new());
-        discovery.found[from..].sort_by(|a, b| a.path.cmp(&b.path));
-        // One file is collected once, under the first of its paths.
+        let mut found = discovery.found.split_off(from);
+        found.sort_by(|a, b| a.path.cmp(&b.path));
+        // One file is collected once, under the best of its names.
+        let mut best: HashMap<(u64, u64), (bool, bool, usize)> = HashMap::new();
+        for (position, found) in found.iter().enumerate() {
+            if found.links > 1 || found.is_link || best.contains_key(&found.stat.file()) {
+                let rank = (!is_known(root, &found.path), found.is_link, position);
+                let entry = best.entry(found.stat.file()).or_insert(rank);
+                *entry = rank.min(*entry);
+            } else {
+                best.insert(found.stat.file(), (false, false, position));
+            }
+        }
         let mut kept = Vec::with_capacity(discovery.found.len() - from);
-        for found in discovery.found.split_off(from) {
+        for (position, found) in found.into_iter().enumerate() {
+            let is_best = best.get(&found.stat.file()).is_none_or(|(_, _, best)| *best == position);
             if found.links > 1 {
                 let denied = denied.get_or_insert_with(|| denied_files(roots));
                 if denied.contains(&found.stat.file()) {
@@ -180,7 +199,7 @@ pub(crate) fn discover(roots: &[RootPath]) -> Discovery {
                     continue;
                 }
             }
-            if files.insert(found.stat.file(), index).is_some() {
+            if !is_best || files.insert(found.stat.file(), index).is_some() {
                 discovery.skipped.push(Skipped {
                     root: index,
                     path: found.path,
@@ -203,6 +222,8 @@ struct Walk<'a> {
     discovery: &'a mut Discovery,
     /// Folders reached through symlinks, so that a loop of links ends.
     folders: HashSet<(u64, u64)>,
+    /// Whether a symlink led to where the walk is.
+    is_link: bool,
 }
 
 impl Walk<'_> {
@@ -279,6 +300,7 @@ impl Walk<'_> {
             return self.skip(path, Reason::LeavesRoot);
         };
         let [as_file, as_folder] = claims;
+        let was_link = std::mem::replace(&mut self.is_link, true);
         if meta.is_dir() {
             match as_folder {
                 Claim::Enter if self.folders.insert((meta.dev(), meta.ino())) => {
@@ -296,6 +318,7 @@ impl Walk<'_> {
         } else {
             self.skip(path, Reason::NotAFile);
         }
+        self.is_link = was_link;
     }
 
     fn file(&mut self, path: Vec<u8>, part: Part, is_probe: bool, meta: &Metadata) {
@@ -306,6 +329,7 @@ impl Walk<'_> {
             is_probe,
             stat: Stat::of(meta),
             links: meta.nlink(),
+            is_link: self.is_link,
         });
     }
 

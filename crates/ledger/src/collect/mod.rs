@@ -20,6 +20,7 @@ mod rewrite;
 mod write;
 
 use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
@@ -136,8 +137,14 @@ fn collect_once(
     report: &mut SyncReport,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<usize> {
-    let discovery = discover(roots);
-    let plan = plan::plan(roots, &discovery, known::all(ledger.conn())?);
+    let known = known::all(ledger.conn())?;
+    let discovery = {
+        let by_path = known::by_path(&known);
+        discover(roots, &|root, path| {
+            by_path.contains_key(&(root.format.name(), root.path.as_os_str().as_bytes(), path))
+        })
+    };
+    let plan = plan::plan(roots, &discovery, known);
     let mut skipped = discovery.skipped;
 
     report.sources = plan.jobs.len() as u64 + plan.unchanged;

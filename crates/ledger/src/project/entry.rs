@@ -83,7 +83,9 @@ impl Fold {
         }
         count(session, place, &entry);
         move_leaf(tx, session, &entry, id, is_node, &mut problems)?;
-        session.tree.set_turn(id, standing.turn);
+        if is_node {
+            session.tree.set_turn(id, standing.turn);
+        }
         for kind in session.calls.called(at, &entry.calls)? {
             problems.push(Problem::new(kind, ""));
         }
@@ -104,6 +106,7 @@ impl Fold {
             tip.last_entry = Some(id);
             tip.last_turn = standing.turn;
         }
+        session.bound();
 
         if let Some(draft) = &entry.usage {
             let billed = usage::Billed {

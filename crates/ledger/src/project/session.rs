@@ -14,6 +14,9 @@ use crate::ids::{EntryId, PackedId, SessionRow, SourceId};
 /// First prompts are for lists.
 const LONGEST_PROMPT: usize = 500;
 
+/// So many entries of one session are kept in memory.
+const MOST_REMEMBERED: usize = 128 << 10;
+
 /// A session while its records are folded in.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -232,6 +235,15 @@ impl Session {
         if self.columns.first_prompt.is_none() && !text.is_empty() {
             self.columns.first_prompt = Some(text.chars().take(LONGEST_PROMPT).collect());
             self.is_dirty = true;
+        }
+    }
+
+    /// Lets go of what is in memory of a very long session; from then on the ledger is asked.
+    pub(crate) fn bound(&mut self) {
+        if self.tree.len() > MOST_REMEMBERED {
+            self.tree = Default::default();
+            self.calls = Default::default();
+            self.is_complete = false;
         }
     }
 

@@ -204,25 +204,31 @@ impl Calls {
         if let Some(call) = self.by_id.get(id) {
             return Ok(Some(*call));
         }
-        let is_reused = self.reused.contains(id);
-        if at.is_complete && !is_reused {
+        if at.is_complete && !self.reused.contains(id) {
             return Ok(None);
         }
-        let call = at
+        // The oldest one that waits; if none does, the oldest.
+        let calls: Vec<Call> = at
             .conn
             .prepare_cached(
                 "SELECT entry, ordinal, result IS NOT NULL FROM tool_calls
                   WHERE session = ?1 AND call_id = ?2 AND is_partial = 0 AND entry <> ?3
-                  ORDER BY result IS NOT NULL, entry % (1 << 40), entry, ordinal LIMIT 1",
+                  ORDER BY result IS NOT NULL, entry % (1 << 40), entry, ordinal LIMIT 2",
             )?
-            .query_row((at.session, id, at.entry), |row| {
+            .query_map((at.session, id, at.entry), |row| {
                 Ok(Call { entry: row.get(0)?, ordinal: row.get(1)?, is_answered: row.get(2)? })
-            })
-            .optional()?;
-        if let Some(call) = call.filter(|_| !is_reused) {
-            self.by_id.insert(id.into(), call);
+            })?
+            .collect::<Result<_, _>>()?;
+        match calls.as_slice() {
+            [call] if !self.reused.contains(id) => {
+                self.by_id.insert(id.into(), *call);
+            }
+            [_, _] => {
+                self.reused.insert(id.into());
+            }
+            _ => {}
         }
-        Ok(call)
+        Ok(calls.first().copied())
     }
 
     /// A result that came before its call.

@@ -15,7 +15,10 @@ pub fn cursors(ledger: &Ledger) -> Result<Vec<Cursor>> {
     let conn: &Connection = ledger.conn();
     let mut statement = conn.prepare(
         "SELECT s.format, s.root, s.path, g.cursor, g.tail_length, g.size, g.mtime_ns, g.number,
-                g.began, s.is_gone, s.refused
+                g.began, s.is_gone, s.refused,
+                (SELECT min(t.session_id)
+                   FROM session_sources ss JOIN sessions t ON t.id = ss.session
+                  WHERE ss.source = s.id AND ss.part <> 'prompt_history')
            FROM sources s JOIN generations g ON g.id = s.generation
           WHERE s.kind = 'file'
           ORDER BY s.format, s.root, s.path",
@@ -38,6 +41,7 @@ pub fn cursors(ledger: &Ledger) -> Result<Vec<Cursor>> {
                 began: row.get(8)?,
                 gone: row.get(9)?,
                 refused: row.get(10)?,
+                session: row.get(11)?,
             })
         })?
         .collect::<Result<_, _>>()?;

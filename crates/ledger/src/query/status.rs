@@ -39,7 +39,7 @@ pub fn status_without_ledger(path: &Path, roots: &[RootPath]) -> Result<Status> 
 
 fn describe(conn: &Connection, ledger: LedgerStatus, roots: &[RootPath]) -> Result<Status> {
     let resolved = resolve(roots);
-    let discovery = discover(&resolved);
+    let discovery = discover(&resolved, &|_, _| false);
     let mut formats = Vec::new();
     for format in FORMATS {
         formats.push(format_status(conn, *format, roots, &resolved, &discovery)?);

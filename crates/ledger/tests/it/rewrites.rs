@@ -152,3 +152,21 @@ fn an_inode_used_again_is_another_file() {
     home.assert_restores_all(&[other]);
     home.assert_rebuilds();
 }
+
+#[test]
+fn another_name_for_a_known_file_changes_nothing() {
+    let home = Home::new();
+    home.write(MAIN, lines(0..5));
+    home.sync();
+    let alias = home.path(".claude/projects/-a");
+    std::os::unix::fs::symlink("-home-alice-shop", &alias).unwrap();
+    let hard =
+        home.path(".claude/projects/-home-alice-shop/00000000-d010-4b20-a591-b7172ef08e66.jsonl");
+    std::fs::hard_link(home.path(MAIN), &hard).unwrap();
+    home.append(MAIN, lines(5..6));
+    let report = home.sync();
+    assert_eq!((report.renamed, report.gone, report.records_added), (0, 0, 1));
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sources WHERE kind = 'file'"), 1);
+    home.assert_restores_all(&[MAIN]);
+    home.assert_rebuilds();
+}

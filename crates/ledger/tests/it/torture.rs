@@ -994,3 +994,26 @@ fn a66_sessions_of_every_name() {
     }
     assert_eq!(home.sync().bytes_read, 0);
 }
+
+/// Sums of absurd token counts leave the range of integers; nothing else may suffer.
+#[test]
+fn a34_absurd_token_counts_in_two_copies() {
+    let home = Home::new();
+    let most = i64::MAX;
+    for number in 1..=2 {
+        let path = format!(".claude/projects/-p/{}.jsonl", uuid(number));
+        home.write(
+            &path,
+            format!(
+                "{{\"type\":\"assistant\",\"uuid\":\"{}\",\"parentUuid\":null,\"requestId\":\"r\",\"message\":{{\"id\":\"m\",\
+                 \"role\":\"assistant\",\"model\":\"x\",\"content\":[],\"usage\":{{\"input_tokens\":{most},\"output_tokens\":{most}}}}}}}\n",
+                uuid(number)
+            ),
+        );
+    }
+    home.write(MAIN, line("user", &uuid(9), None, "innocent"));
+    home.sync();
+    assert_eq!(home.hits("innocent"), 1);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM usage WHERE is_counted = 1"), 1);
+    home.assert_rebuilds();
+}
