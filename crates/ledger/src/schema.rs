@@ -53,7 +53,7 @@ pub(crate) fn create_projection(conn: &Connection) -> Result<()> {
     // Leaves that fill our 8 KiB pages, and a bulk load that is sorted in large pieces: merging
     // many small ones took a third of the time of indexing.
     conn.execute("INSERT INTO search (search, rank) VALUES ('pgsz', 8000)", [])?;
-    conn.execute("INSERT INTO search (search, rank) VALUES ('hashsize', 16777216)", [])?;
+    conn.execute("INSERT INTO search (search, rank) VALUES ('hashsize', 33554432)", [])?;
     Ok(())
 }
 
