@@ -2,8 +2,8 @@
 //! be understood from it.
 //!
 //! This crate holds all SQL. It never prints, never exits and never reads the environment; it is
-//! synchronous. Read in this order: [`ledger`] (the file), `schema/*.sql` (truth and projection),
-//! [`collect`](mod@collect) (files in), `project` (understanding), [`restore`](mod@restore) (files out).
+//! synchronous. Read in this order: `ledger` (the file), `schema/*.sql` (truth and projection),
+//! `collect` (files in), `project` (understanding), `restore` (files out).
 
 mod chunks;
 mod clock;

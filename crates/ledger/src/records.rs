@@ -47,6 +47,23 @@ pub(crate) fn own_span(
     Ok(())
 }
 
+/// Notes that a generation's bytes from `start` on are the same as those of another.
+pub(crate) fn same_span(
+    tx: &Connection,
+    generation: GenerationId,
+    start: u64,
+    length: u64,
+    from: GenerationId,
+    from_start: u64,
+) -> Result<()> {
+    tx.prepare_cached(
+        "INSERT INTO spans (generation, start, length, from_generation, from_start)
+         VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute((generation, start as i64, length as i64, from, from_start as i64))?;
+    Ok(())
+}
+
 /// Adds a record. Rows are never updated.
 pub(crate) fn insert(
     tx: &Connection,

@@ -1,7 +1,7 @@
 //! What the file must look like: its marks, its truth schema and how that came about.
 //!
 //! Truth is migrated by an append-only list and never dropped. The projection is dropped and
-//! derived again whenever [`PROJECTION_VERSION`] or a decoder changes.
+//! derived again whenever [`PROJECTION_SHAPE`] or a decoder changes.
 
 use rusqlite::{Connection, Transaction};
 

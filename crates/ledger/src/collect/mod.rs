@@ -11,12 +11,16 @@
 //! same ledger however many threads read them.
 
 mod batch;
+mod changes;
 mod discover;
+mod document;
 mod known;
+mod lines;
 mod look;
 mod plan;
 mod read;
 mod rewrite;
+mod tail;
 mod write;
 
 use std::collections::HashMap;

@@ -4,6 +4,7 @@
 //! place, the whole batch is dropped and its files are looked at again.
 
 use std::collections::HashSet;
+use std::rc::Rc;
 
 use quipu_transcript::format::{Format, Origin};
 use rusqlite::{OptionalExtension, Transaction};
@@ -11,7 +12,7 @@ use rusqlite::{OptionalExtension, Transaction};
 use super::batch::{Batch, Began, Piece, SpanPlan, Step};
 use super::discover::{RootPath, Stat, path_bytes};
 use super::known::Known;
-use super::plan::{Job, Plan, Renamed};
+use super::plan::Job;
 use crate::ids::{GenerationId, Seq, SourceId};
 use crate::journal::{self, Event};
 use crate::project::draft::Draft;
@@ -41,7 +42,7 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    fn of(known: &Known) -> Position {
+    pub(super) fn of(known: &Known) -> Position {
         Position {
             source: known.source,
             generation: known.generation,
@@ -66,14 +67,14 @@ pub(crate) struct Written {
 pub(crate) struct Writer<'a> {
     pub(crate) roots: &'a [RootPath],
     pub(crate) jobs: &'a [Job],
-    origins: Vec<Origin>,
+    origins: Vec<Rc<Origin>>,
     pub(crate) progress: Vec<Progress>,
     pub(crate) fold: Fold,
     pub(crate) written: Written,
     /// Whether the projection was up to date when the transaction began.
     is_projecting: bool,
     /// Generations whose tail may have changed in this transaction.
-    tails: HashSet<GenerationId>,
+    pub(super) tails: HashSet<GenerationId>,
     data_version: i64,
 }
 
@@ -89,7 +90,7 @@ impl<'a> Writer<'a> {
             .iter()
             .map(|job| {
                 let path = job.known.as_ref().map_or(&job.path, |known| &known.first_path);
-                format_of(roots, job).origin(path)
+                Rc::new(format_of(roots, job).origin(path))
             })
             .collect();
         Writer {
@@ -136,63 +137,6 @@ impl<'a> Writer<'a> {
             .execute([])?;
         }
         self.tails.clear();
-        Ok(())
-    }
-
-    /// Writes what the plan found out without reading: moved, gone, returned, standing tails.
-    pub(crate) fn changes(&mut self, tx: &Transaction<'_>, plan: &Plan) -> Result<()> {
-        let at = clock::now_ms();
-        self.renames(tx, &plan.renamed, at)?;
-        for known in &plan.back {
-            if set_gone(tx, known.source, false)? {
-                self.event(tx, &Event::Back { at, source: known.source.0 })?;
-            }
-        }
-        for known in &plan.gone {
-            if !is_at(tx, &Position::of(known))? || !set_gone(tx, known.source, true)? {
-                continue;
-            }
-            if let Some(format) = quipu_transcript::format::by_name(&known.format) {
-                let origin = format.origin(&known.first_path);
-                let draft = super::read::closing(tx, format, &origin, known)?;
-                self.close(tx, format, &origin, &mut Position::of(known), draft)?;
-            }
-            self.event(tx, &Event::Gone { at, source: known.source.0 })?;
-        }
-        for known in &plan.standing {
-            if is_at(tx, &Position::of(known))? {
-                tx.prepare_cached("UPDATE generations SET tail_stands = 1 WHERE id = ?1")?
-                    .execute([known.generation])?;
-                self.tails.insert(known.generation);
-            }
-        }
-        Ok(())
-    }
-
-    fn renames(&mut self, tx: &Transaction<'_>, renamed: &[Renamed], at: i64) -> Result<()> {
-        // Paths may be swapped among the renamed, so each is put aside first.
-        for Renamed { known, .. } in renamed {
-            let mut aside = known.path.clone();
-            aside.extend_from_slice(format!("\0{}", known.source.0).as_bytes());
-            tx.prepare_cached("UPDATE sources SET path = ?2 WHERE id = ?1 AND path = ?3")?
-                .execute((known.source, aside, &known.path))?;
-        }
-        for Renamed { known, root, path } in renamed {
-            let is_taken: bool = tx
-                .prepare_cached(
-                    "SELECT EXISTS (SELECT 1 FROM sources WHERE format = ?1 AND root = ?2 AND path = ?3)",
-                )?
-                .query_row((&known.format, root, path), |row| row.get(0))?;
-            let (root, path) = if is_taken { (&known.root, &known.path) } else { (root, path) };
-            tx.prepare_cached("UPDATE sources SET root = ?2, path = ?3 WHERE id = ?1")?
-                .execute((known.source, root, path))?;
-            if is_taken {
-                continue;
-            }
-            let seq = self.event(tx, &Event::Renamed { at, source: known.source.0 })?;
-            tx.prepare_cached("INSERT INTO source_paths (source, seq, path) VALUES (?1, ?2, ?3)")?
-                .execute((known.source, seq, &known.path))?;
-        }
         Ok(())
     }
 
@@ -253,11 +197,7 @@ impl<'a> Writer<'a> {
     /// where the piece's own records go, with the tail that is left in the end.
     fn prepare(&mut self, tx: &Transaction<'_>, piece: &mut Piece) -> Result<Position> {
         let format = format_of(self.roots, self.job(piece.job)?);
-        let origin = self
-            .origins
-            .get(piece.job)
-            .cloned()
-            .ok_or_else(|| Error::damaged("a piece of no file".to_owned()))?;
+        let origin = self.origin(piece.job)?;
         let mut position = match (&mut piece.step, self.progress.get(piece.job)) {
             (Step::Continue, Some(Progress::At(position))) => *position,
             (Step::Begin { began, .. }, Some(Progress::New)) => {
@@ -368,7 +308,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Ends a generation: its unterminated tail becomes a record.
-    fn close(
+    pub(super) fn close(
         &mut self,
         tx: &Transaction<'_>,
         format: &'static dyn Format,
@@ -443,18 +383,25 @@ impl<'a> Writer<'a> {
         position.tail_length = 0;
         self.written.records += 1;
         self.tails.insert(position.generation);
-        if self.is_projecting {
-            let place = Place {
-                format,
-                origin,
-                source: position.source,
-                generation: position.generation,
-                start,
-                length,
-            };
-            self.fold.record(tx, &place, seq, draft)?;
+        self.project(tx, format, origin, position, Record { seq, start, length }, draft)
+    }
+
+    /// Folds a record into the projection, if that is up to date.
+    fn project(
+        &mut self,
+        tx: &Transaction<'_>,
+        format: &'static dyn Format,
+        origin: &Origin,
+        position: &Position,
+        Record { seq, start, length }: Record,
+        draft: Draft,
+    ) -> Result<()> {
+        if !self.is_projecting {
+            return Ok(());
         }
-        Ok(())
+        let (source, generation) = (position.source, position.generation);
+        let place = Place { format, origin, source, generation, start, length };
+        self.fold.record(tx, &place, seq, draft)
     }
 
     /// Stores a piece's own records and spans, and moves the cursor.
@@ -468,96 +415,16 @@ impl<'a> Writer<'a> {
         drafts: &mut std::vec::IntoIter<Draft>,
     ) -> Result<()> {
         let format = format_of(self.roots, self.job(piece.job)?);
-        let mut added = 0;
-        let mut folds = Vec::new();
-        for span in &piece.spans {
-            match *span {
-                SpanPlan::Same { generation, start, length } => {
-                    tx.prepare_cached(
-                        "INSERT INTO spans (generation, start, length, from_generation, from_start)
-                         VALUES (?1, ?2, ?3, ?4, ?5)",
-                    )?
-                    .execute((
-                        position.generation,
-                        position.cursor as i64,
-                        length as i64,
-                        generation,
-                        start as i64,
-                    ))?;
-                    position.cursor += length;
-                }
-                SpanPlan::Own { records, length } => {
-                    let first = *seq;
-                    let mut start = position.cursor;
-                    for _ in 0..records {
-                        let (length, same_as) = lengths.next().ok_or_else(|| {
-                            Error::damaged("a batch without its records".to_owned())
-                        })?;
-                        records::insert(tx, *seq, position.generation, start, length, same_as)?;
-                        folds.push((*seq, start, length));
-                        start += length;
-                        *seq = Seq(seq.0 + 1);
-                    }
-                    let last = Seq(seq.0 - 1);
-                    records::own_span(
-                        tx,
-                        position.generation,
-                        position.cursor,
-                        length,
-                        first,
-                        last,
-                    )?;
-                    position.cursor += length;
-                    added += records;
-                }
-            }
-        }
-        let Stat { device, inode, size, mtime_ns, ctime_ns } = piece.stat;
-        let had_tail: bool = piece.takes_tail || !piece.tail.is_empty() || position.tail_length > 0;
-        tx.prepare_cached(
-            "UPDATE generations
-                SET device = ?2, inode = ?3, size = ?4, mtime_ns = ?5, ctime_ns = ?6, cursor = ?7,
-                    tail_length = ?8, tail_stands = ?9, head = ?10, head_length = ?11, marker = ?12,
-                    records = records + ?13
-              WHERE id = ?1",
-        )?
-        .execute(rusqlite::params![
-            position.generation,
-            device.cast_signed(),
-            inode.cast_signed(),
-            size as i64,
-            mtime_ns,
-            ctime_ns,
-            position.cursor as i64,
-            position.tail_length as i64,
-            piece.is_still && position.tail_length > 0,
-            piece.prints.head,
-            piece.prints.head_length as i64,
-            piece.prints.marker,
-            added as i64,
-        ])?;
-        if had_tail {
+        let stored = store_spans(tx, &piece.spans, &mut position, seq, lengths)?;
+        move_cursor(tx, piece, &position, stored.len())?;
+        if piece.takes_tail || position.tail_length > 0 {
             self.tails.insert(position.generation);
         }
-        self.written.records += added as u64;
+        self.written.records += stored.len() as u64;
         // Spans first, then the fold: it may look the line before a record up.
-        for (seq, start, length) in folds {
-            let Some(draft) = drafts.next() else { break };
-            if self.is_projecting {
-                let origin = self
-                    .origins
-                    .get(piece.job)
-                    .ok_or_else(|| Error::damaged("a piece of no file".to_owned()))?;
-                let place = Place {
-                    format,
-                    origin,
-                    source: position.source,
-                    generation: position.generation,
-                    start,
-                    length,
-                };
-                self.fold.record(tx, &place, seq, draft)?;
-            }
+        let origin = self.origin(piece.job)?;
+        for (record, draft) in stored.into_iter().zip(drafts) {
+            self.project(tx, format, &origin, &position, record, draft)?;
         }
         if piece.is_last && position.number > 1 && position.is_fresh && self.is_projecting {
             absent::mark(tx, position.source)?;
@@ -565,7 +432,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn event(&mut self, tx: &Transaction<'_>, event: &Event) -> Result<Seq> {
+    pub(super) fn event(&mut self, tx: &Transaction<'_>, event: &Event) -> Result<Seq> {
         let seq = journal::append(tx, event)?;
         if self.is_projecting {
             self.fold.event(tx, seq, event)?;
@@ -578,6 +445,11 @@ impl<'a> Writer<'a> {
         known.is_some_and(|known| known.refused.is_some() && known.reached() == 0)
     }
 
+    fn origin(&self, job: usize) -> Result<Rc<Origin>> {
+        let origin = self.origins.get(job).cloned();
+        origin.ok_or_else(|| Error::damaged("a piece of no file".to_owned()))
+    }
+
     fn job(&self, number: usize) -> Result<&'a Job> {
         self.jobs.get(number).ok_or_else(|| Error::damaged("a piece of no file".to_owned()))
     }
@@ -587,6 +459,85 @@ impl<'a> Writer<'a> {
         let job = self.job(number)?;
         Ok((format_of(self.roots, job).name(), path_bytes(&job.root_path), &job.path))
     }
+}
+
+/// A record that was stored.
+struct Record {
+    seq: Seq,
+    start: u64,
+    length: u64,
+}
+
+/// Stores the spans of a piece, and the records that are its own, from `position` on.
+fn store_spans(
+    tx: &Transaction<'_>,
+    spans: &[SpanPlan],
+    position: &mut Position,
+    seq: &mut Seq,
+    lengths: &mut dyn Iterator<Item = (u64, Option<Seq>)>,
+) -> Result<Vec<Record>> {
+    let mut stored = Vec::new();
+    for span in spans {
+        match *span {
+            SpanPlan::Same { generation, start, length } => {
+                records::same_span(
+                    tx,
+                    position.generation,
+                    position.cursor,
+                    length,
+                    generation,
+                    start,
+                )?;
+            }
+            SpanPlan::Own { records: number, length } => {
+                let first = *seq;
+                let mut start = position.cursor;
+                for (length, same_as) in lengths.take(number) {
+                    records::insert(tx, *seq, position.generation, start, length, same_as)?;
+                    stored.push(Record { seq: *seq, start, length });
+                    start += length;
+                    *seq = Seq(seq.0 + 1);
+                }
+                let last = Seq(seq.0 - 1);
+                records::own_span(tx, position.generation, position.cursor, length, first, last)?;
+            }
+        }
+        position.cursor += span.length();
+    }
+    Ok(stored)
+}
+
+/// Notes how far a file was read, and what it looked like.
+fn move_cursor(
+    tx: &Transaction<'_>,
+    piece: &Piece,
+    position: &Position,
+    records: usize,
+) -> Result<()> {
+    let Stat { device, inode, size, mtime_ns, ctime_ns } = piece.stat;
+    tx.prepare_cached(
+        "UPDATE generations
+            SET device = ?2, inode = ?3, size = ?4, mtime_ns = ?5, ctime_ns = ?6, cursor = ?7,
+                tail_length = ?8, tail_stands = ?9, head = ?10, head_length = ?11, marker = ?12,
+                records = records + ?13
+          WHERE id = ?1",
+    )?
+    .execute(rusqlite::params![
+        position.generation,
+        device.cast_signed(),
+        inode.cast_signed(),
+        size as i64,
+        mtime_ns,
+        ctime_ns,
+        position.cursor as i64,
+        position.tail_length as i64,
+        piece.is_still && position.tail_length > 0,
+        piece.prints.head,
+        piece.prints.head_length as i64,
+        piece.prints.marker,
+        records as i64,
+    ])?;
+    Ok(())
 }
 
 impl SpanPlan {
@@ -640,16 +591,8 @@ fn drop_tail(tx: &Transaction<'_>, generation: GenerationId) -> Result<()> {
     Ok(())
 }
 
-/// Marks a source as gone or back. False if it already was.
-fn set_gone(tx: &Transaction<'_>, source: SourceId, is_gone: bool) -> Result<bool> {
-    let changed = tx
-        .prepare_cached("UPDATE sources SET is_gone = ?2 WHERE id = ?1 AND is_gone <> ?2")?
-        .execute((source, is_gone))?;
-    Ok(changed > 0)
-}
-
 /// Whether the ledger is still at that place of a file.
-fn is_at(tx: &Transaction<'_>, position: &Position) -> Result<bool> {
+pub(super) fn is_at(tx: &Transaction<'_>, position: &Position) -> Result<bool> {
     let found = tx
         .prepare_cached(
             "SELECT g.cursor, g.tail_length

@@ -1,0 +1,108 @@
+//! Reads a whole file as one record, if the ledger does not have that version of it.
+
+use std::os::unix::fs::FileExt;
+
+use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
+
+use super::batch::{Began, Ends, LongTail, Step};
+use super::lines::Cut;
+use super::look;
+use super::read::{READ, Reader};
+use crate::ids::GenerationId;
+use crate::project::draft::Drafter;
+use crate::{Result, spans};
+
+impl Reader<'_, '_> {
+    /// Reads a whole file as one record, if it is not the version that the ledger has.
+    pub(super) fn document(&mut self) -> Result<()> {
+        let mut began = Began::First;
+        if let Some(known) = &self.job.known {
+            let verified = &mut self.work.bytes_verified;
+            if let Some(ends) =
+                look::same_content(self.conn, self.file, &self.stat, known, verified)?
+            {
+                let piece = self.piece(Step::Continue, &ends);
+                return self.builder.piece(piece);
+            }
+            began = Began::Version;
+        }
+        let drafter = Drafter::new(self.format, self.origin);
+        let mut step = Some(Step::Begin { began, closing: None, copy_of: None });
+        let mut ends = Ends::default();
+        let mut cut = Cut::default();
+        let mut at = 0;
+        while at < self.stat.size {
+            let wanted =
+                (DECODE_LIMIT / 8).min(usize::try_from(self.stat.size - at).unwrap_or(READ));
+            let mut bytes = vec![0; wanted];
+            match self.file.read_at(&mut bytes, at) {
+                Ok(0) | Err(_) => break,
+                Ok(got) => bytes.truncate(got),
+            }
+            at += bytes.len() as u64;
+            self.work.bytes_read += bytes.len() as u64;
+            ends.add(&bytes);
+            cut.carry.append(&mut bytes);
+            if cut.long.is_some() || cut.carry.len() > DECODE_LIMIT {
+                self.store_document_part(&mut cut, &ends, &mut step)?;
+            }
+        }
+        if at < self.stat.size {
+            // It changed while we read; a document is whole or nothing. The next look tries again.
+            return Ok(());
+        }
+        self.work.lines_parsed += 1;
+        if let Some(head) = cut.long.take() {
+            let rest = std::mem::take(&mut cut.carry);
+            let draft = drafter.draft_oversize(&head, at);
+            cut.closes_long_tail = Some(LongTail { rest, draft });
+        } else if let Some(generation) = self.same_version(&cut.carry)? {
+            cut.same(generation, 0, cut.carry.len() as u64);
+        } else if !cut.carry.is_empty() {
+            self.builder.record(&cut.carry, drafter.draft(&cut.carry))?;
+            cut.own(cut.carry.len() as u64);
+        }
+        let mut piece = self.finish_piece(&mut cut, &ends, &mut step);
+        piece.is_last = true;
+        self.builder.piece(piece)
+    }
+
+    /// An earlier version of the document that holds the same bytes.
+    fn same_version(&self, bytes: &[u8]) -> Result<Option<GenerationId>> {
+        let Some(known) = self.job.known.as_ref().filter(|_| !bytes.is_empty()) else {
+            return Ok(None);
+        };
+        let versions: Vec<GenerationId> = self
+            .conn
+            .prepare_cached(
+                "SELECT id FROM generations WHERE source = ?1 AND cursor = ?2 AND tail_length = 0",
+            )?
+            .query_map((known.source, bytes.len() as i64), |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        for version in versions {
+            let mut rest = Some(bytes);
+            spans::stream(self.conn, version, &mut |part| {
+                rest = rest.and_then(|rest| rest.strip_prefix(part));
+                Ok(())
+            })?;
+            if rest.is_some_and(<[u8]>::is_empty) {
+                return Ok(Some(version));
+            }
+        }
+        Ok(None)
+    }
+
+    fn store_document_part(
+        &mut self,
+        cut: &mut Cut,
+        ends: &Ends,
+        step: &mut Option<Step>,
+    ) -> Result<()> {
+        if cut.long.is_none() {
+            cut.long = Some(cut.carry.get(..OVERSIZE_HEAD).unwrap_or(&cut.carry).to_vec());
+        }
+        cut.tail = std::mem::take(&mut cut.carry);
+        let piece = self.finish_piece(cut, ends, step);
+        self.builder.piece(piece)
+    }
+}

@@ -1,0 +1,353 @@
+//! Cuts a file of lines into records: the complete lines after the place reached, and the tail.
+//! Lines that the ledger has already, from before a rewrite or from the original of a copy, are not
+//! stored again.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
+
+use quipu_transcript::format;
+use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
+use rusqlite::OptionalExtension;
+
+use super::batch::{Began, Ends, LongTail, SpanPlan, Step};
+use super::known::{HEAD, Known, print};
+use super::look::{self, Look};
+use super::read::{READ, Reader};
+use super::rewrite::{OldLine, OldLines};
+use super::tail::{self, Tail};
+use crate::Result;
+use crate::ids::GenerationId;
+use crate::project::draft::Drafter;
+
+impl Reader<'_, '_> {
+    /// Reads what is new in a file of lines.
+    pub(super) fn lines(&mut self) -> Result<()> {
+        let Some(known) = self.job.known.as_ref().filter(|known| known.refused.is_none()) else {
+            return self.new_lines();
+        };
+        match look::look(self.conn, self.file, &self.stat, known, &mut self.work.bytes_verified)? {
+            // A generation that was closed in the middle of a line cannot go on there.
+            Look::Grown(ends)
+                if known.tail_length == 0
+                    && self.stat.size > known.cursor
+                    && ends.last_byte().is_some_and(|byte| byte != b'\n') =>
+            {
+                self.rewrite(known, Began::Returned)
+            }
+            Look::Grown(ends) => {
+                let tail = Tail::load(self.conn, known)?;
+                self.cut(Step::Continue, known.reached(), ends, tail, None)
+            }
+            Look::Other(began) => self.rewrite(known, began),
+        }
+    }
+
+    /// A source that is not known yet. It may be a copy of one that is.
+    fn new_lines(&mut self) -> Result<()> {
+        let Some(original) = self.find_original()? else {
+            let step = Step::Begin { began: Began::First, closing: None, copy_of: None };
+            return self.cut(step, 0, Ends::default(), Tail::default(), None);
+        };
+        // A copy is hardly ever much shorter than its original; a file that merely begins like a
+        // huge one must not cost as much as the huge one.
+        let most = self.stat.size.saturating_mul(2).saturating_add(1 << 20);
+        let lines = OldLines::read(self.conn, original.generation, most)?;
+        let copy_of = Some(original.generation);
+        let step = Step::Begin { began: Began::Copy, closing: None, copy_of };
+        let mut old = if original.is_same_session { Old::Lines(lines) } else { Old::Copied(lines) };
+        self.cut(step, 0, Ends::default(), Tail::default(), Some(&mut old))
+    }
+
+    fn rewrite(&mut self, known: &Known, began: Began) -> Result<()> {
+        let mut old = Old::Lines(OldLines::read(self.conn, known.generation, u64::MAX)?);
+        let step = Step::Begin {
+            began,
+            closing: tail::closing(self.conn, self.format, self.origin, known)?,
+            copy_of: None,
+        };
+        self.cut(step, 0, Ends::default(), Tail::default(), Some(&mut old))
+    }
+
+    /// A generation that begins with the same kilobyte as this new file, or is as short and the same.
+    fn find_original(&mut self) -> Result<Option<Original>> {
+        let length = HEAD.min(usize::try_from(self.stat.size).unwrap_or(HEAD));
+        let mut head = vec![0; length];
+        if length == 0 || self.file.read_exact_at(&mut head, 0).is_err() {
+            return Ok(None);
+        }
+        let found = self
+            .conn
+            .prepare_cached(
+                "SELECT g.id, s.format, s.first_path
+                   FROM generations g JOIN sources s ON s.id = g.source
+                  WHERE g.head = ?1 AND g.head_length = ?2
+                  ORDER BY g.cursor DESC, g.id LIMIT 1",
+            )?
+            .query_row((print(&head), length as i64), |row| {
+                Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, Vec<u8>>(2)?))
+            })
+            .optional()?;
+        Ok(found.map(|(generation, format, path)| {
+            let is_same_session = format::by_name(&format).is_some_and(|format| {
+                let origin = format.origin(&path);
+                format.name() == self.format.name()
+                    && (&origin.agent, &origin.session)
+                        == (&self.origin.agent, &self.origin.session)
+            });
+            Original { generation, is_same_session }
+        }))
+    }
+
+    /// Cuts the file from `from` on into lines. `old`: store only lines that it does not have.
+    fn cut(
+        &mut self,
+        step: Step,
+        from: u64,
+        mut ends: Ends,
+        tail: Tail,
+        mut old: Option<&mut Old>,
+    ) -> Result<()> {
+        let mut step = Some(step);
+        let mut at = from;
+        let mut cut =
+            Cut { carry: tail.bytes, stored: tail.length, long: tail.long_head, ..Cut::default() };
+        let mut end_of_file = self.stat.size;
+        while at < end_of_file {
+            let filled = cut.carry.len();
+            let got = self.fill(&mut cut.carry, at, end_of_file);
+            if got == 0 {
+                // Cut short while we read: what is there is stored, the next look sees the rest.
+                end_of_file = at;
+                break;
+            }
+            at += got;
+            match memchr::memrchr(b'\n', cut.carry.get(filled..).unwrap_or_default()) {
+                Some(newline) => {
+                    let rest = cut.carry.split_off(filled + newline + 1);
+                    let lines = std::mem::replace(&mut cut.carry, rest);
+                    self.take_lines(&lines, &mut cut, &mut ends, old.as_deref_mut())?;
+                    if self.builder.is_full() {
+                        let piece = self.finish_piece(&mut cut, &ends, &mut step);
+                        self.builder.piece(piece)?;
+                    }
+                }
+                None if cut.long.is_none() && cut.carry.len() <= DECODE_LIMIT => {}
+                None => {
+                    let start = at - cut.carry.len() as u64;
+                    match self.skip_long_line(&mut cut, &mut ends, old.as_deref_mut(), start) {
+                        Some(end) => at = end,
+                        None => self.store_long_tail(&mut cut, &mut ends, &mut step)?,
+                    }
+                }
+            }
+        }
+        // What stays is the tail; the part of it that the ledger has is not sent again.
+        if cut.long.is_some() || cut.carry.len() > DECODE_LIMIT {
+            self.store_long_tail(&mut cut, &mut ends, &mut step)?;
+        } else {
+            let stored = usize::try_from(cut.stored).unwrap_or(usize::MAX);
+            cut.tail = cut.carry.get(stored..).unwrap_or_default().to_vec();
+            ends.add(&cut.tail);
+        }
+        // Only a file that was read to its end is remembered with its size.
+        self.stat.size = self.stat.size.min(end_of_file);
+        let mut piece = self.finish_piece(&mut cut, &ends, &mut step);
+        piece.is_last = true;
+        self.builder.piece(piece)
+    }
+
+    /// Reads on from `at`, behind what `carry` holds. Returns how much was read.
+    fn fill(&mut self, carry: &mut Vec<u8>, at: u64, end_of_file: u64) -> u64 {
+        let filled = carry.len();
+        carry.resize(filled + READ.min(usize::try_from(end_of_file - at).unwrap_or(READ)), 0);
+        let got = loop {
+            match self.file.read_at(carry.get_mut(filled..).unwrap_or_default(), at) {
+                Ok(got) => break got,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let path = self.job.absolute.display();
+                    tracing::warn!(%path, at, %error, "Stopped reading a source.");
+                    break 0;
+                }
+            }
+        };
+        carry.truncate(filled + got);
+        self.work.bytes_read += got as u64;
+        got as u64
+    }
+
+    /// Takes in complete lines. The first of them may go on from the tail.
+    fn take_lines(
+        &mut self,
+        mut lines: &[u8],
+        cut: &mut Cut,
+        ends: &mut Ends,
+        mut old: Option<&mut Old>,
+    ) -> Result<()> {
+        let drafter = Drafter::new(self.format, self.origin);
+        if let Some(long) = cut.long.take() {
+            let (last, others) = first_line(lines);
+            let length = cut.stored + last.len() as u64;
+            self.work.lines_parsed += 1;
+            let draft = drafter.draft_oversize(&long, length);
+            cut.closes_long_tail = Some(LongTail { rest: last.to_vec(), draft });
+            cut.stored = 0;
+            ends.add(lines);
+            lines = others;
+        } else {
+            // The part of the first line that the ledger has as tail was seen before; the ledger
+            // drops it.
+            let stored = usize::try_from(std::mem::take(&mut cut.stored)).unwrap_or(usize::MAX);
+            cut.takes_tail |= stored > 0;
+            ends.add(lines.get(stored..).unwrap_or_default());
+        }
+        while !lines.is_empty() {
+            let (line, others) = first_line(lines);
+            lines = others;
+            match old.as_deref_mut().and_then(|old| old.find(line)) {
+                Some(Found::Same(generation, old)) => cut.same(generation, old.start, old.length),
+                Some(Found::Copied(old)) => {
+                    self.work.lines_parsed += 1;
+                    self.builder.repeat(old.seq, old.length, drafter.draft(line));
+                    cut.own(old.length);
+                }
+                None => {
+                    self.work.lines_parsed += 1;
+                    self.builder.record(line, drafter.draft(line))?;
+                    cut.own(line.len() as u64);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A line that is too long for memory may still be one that the old generation has: it is read
+    /// through once to see. Returns where it ends.
+    fn skip_long_line(
+        &mut self,
+        cut: &mut Cut,
+        ends: &mut Ends,
+        old: Option<&mut Old>,
+        start: u64,
+    ) -> Option<u64> {
+        let Some(Old::Lines(old)) = old.filter(|_| cut.long.is_none()) else { return None };
+        let mut hasher = blake3::Hasher::new();
+        let mut passed = ends.clone();
+        let mut buffer = vec![0; READ];
+        let mut at = start;
+        loop {
+            let got = self.file.read_at(&mut buffer, at).ok().filter(|got| *got > 0)?;
+            self.work.bytes_verified += got as u64;
+            let bytes = buffer.get(..got)?;
+            let newline = memchr::memchr(b'\n', bytes);
+            let part = bytes.get(..newline.map_or(got, |newline| newline + 1))?;
+            hasher.update(part);
+            passed.add(part);
+            at += part.len() as u64;
+            if newline.is_some() {
+                break;
+            }
+        }
+        let line = old.find_hashed(&hasher, at - start)?;
+        cut.same(old.generation, line.start, line.length);
+        cut.carry.clear();
+        *ends = passed;
+        Some(at)
+    }
+
+    /// Hands the beginning of a line that is too long for memory over to the ledger's tail.
+    fn store_long_tail(
+        &mut self,
+        cut: &mut Cut,
+        ends: &mut Ends,
+        step: &mut Option<Step>,
+    ) -> Result<()> {
+        if cut.long.is_none() {
+            cut.long = Some(cut.carry.get(..OVERSIZE_HEAD).unwrap_or(&cut.carry).to_vec());
+            let stored = usize::try_from(cut.stored).unwrap_or(usize::MAX);
+            cut.tail = cut.carry.get(stored..).unwrap_or_default().to_vec();
+        } else {
+            cut.tail = std::mem::take(&mut cut.carry);
+        }
+        cut.carry = Vec::new();
+        cut.stored += cut.tail.len() as u64;
+        ends.add(&cut.tail);
+        let piece = self.finish_piece(cut, ends, step);
+        self.builder.piece(piece)
+    }
+}
+
+/// What a new file is a copy of.
+struct Original {
+    generation: GenerationId,
+    is_same_session: bool,
+}
+
+/// Lines that the ledger has already.
+enum Old {
+    /// Of the same session: they are not records again.
+    Lines(OldLines),
+    /// Of another session: they are records of this one too, but their bytes are not stored again.
+    Copied(OldLines),
+}
+
+/// Where a line stands already.
+enum Found {
+    Same(GenerationId, OldLine),
+    Copied(OldLine),
+}
+
+impl Old {
+    fn find(&mut self, line: &[u8]) -> Option<Found> {
+        match self {
+            Old::Lines(old) => {
+                let generation = old.generation;
+                old.find(line).map(|line| Found::Same(generation, line))
+            }
+            Old::Copied(old) => old.find(line).map(Found::Copied),
+        }
+    }
+}
+
+/// The state of cutting a file into lines.
+#[derive(Default)]
+pub(super) struct Cut {
+    /// Bytes after the last newline.
+    pub(super) carry: Vec<u8>,
+    /// How many of them the ledger has as tail.
+    pub(super) stored: u64,
+    /// The line is too long for memory; this is its head. `carry` holds what the ledger lacks.
+    pub(super) long: Option<Vec<u8>>,
+    pub(super) spans: Vec<SpanPlan>,
+    pub(super) tail: Vec<u8>,
+    pub(super) takes_tail: bool,
+    pub(super) closes_long_tail: Option<LongTail>,
+}
+
+impl Cut {
+    pub(super) fn own(&mut self, line: u64) {
+        if let Some(SpanPlan::Own { records, length }) = self.spans.last_mut() {
+            *records += 1;
+            *length += line;
+        } else {
+            self.spans.push(SpanPlan::Own { records: 1, length: line });
+        }
+    }
+
+    pub(super) fn same(&mut self, from: GenerationId, from_start: u64, line: u64) {
+        if let Some(SpanPlan::Same { generation, start, length }) = self.spans.last_mut()
+            && *generation == from
+            && *start + *length == from_start
+        {
+            *length += line;
+        } else {
+            self.spans.push(SpanPlan::Same { generation: from, start: from_start, length: line });
+        }
+    }
+}
+
+/// The first line with its newline, and what follows it.
+fn first_line(lines: &[u8]) -> (&[u8], &[u8]) {
+    let end = memchr::memchr(b'\n', lines).map_or(lines.len(), |newline| newline + 1);
+    lines.split_at(end)
+}
