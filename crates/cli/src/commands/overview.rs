@@ -36,9 +36,9 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
 fn show(context: &mut Context, report: &SyncReport, status: &Status) -> Result<()> {
     let sum = |field: fn(&FormatStatus) -> u64| status.formats.iter().map(field).sum::<u64>();
     let headline = format!(
-        "{} in {} files, every byte kept",
+        "{} in {}, every byte kept",
         count(sum(|format| format.sessions - format.subagents), "session"),
-        number(sum(|format| format.sources)),
+        count(sum(|format| format.sources), "file"),
     );
     let facts = facts(context, report, status);
     let out = &mut context.output;

@@ -127,6 +127,23 @@ pub(crate) struct Discovery {
     pub(crate) roots: Vec<RootState>,
 }
 
+impl Discovery {
+    /// Says which of the files cannot be opened. A sync finds out by opening them.
+    pub(crate) fn skip_unreadable(&mut self, roots: &[RootPath]) {
+        for found in &self.found {
+            let Some(root) = roots.get(found.root) else { continue };
+            let path = absolute(&root.path, &found.path);
+            if let Err(error) = rustix::fs::access(&path, rustix::fs::Access::READ_OK) {
+                self.skipped.push(Skipped {
+                    root: found.root,
+                    path: found.path.clone(),
+                    reason: Reason::Unreadable(std::io::Error::from(error).to_string()),
+                });
+            }
+        }
+    }
+}
+
 /// What became of a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RootState {
@@ -185,7 +202,7 @@ pub(crate) fn discover(
                 best.insert(found.stat.file(), (false, false, position));
             }
         }
-        let mut kept = Vec::with_capacity(discovery.found.len() - from);
+        let mut kept = Vec::with_capacity(found.len());
         for (position, found) in found.into_iter().enumerate() {
             let is_best = best.get(&found.stat.file()).is_none_or(|(_, _, best)| *best == position);
             if found.links > 1 {
@@ -386,7 +403,9 @@ const MOST_NAMED: usize = 20;
 pub(crate) fn summarise(roots: &[RootPath], skipped: &[Skipped]) -> Vec<SkippedFiles> {
     let mut groups: BTreeMap<(usize, &Reason), SkippedFiles> = BTreeMap::new();
     for skip in skipped {
-        let path = String::from_utf8_lossy(&skip.path).into_owned();
+        // The root itself has no path below it.
+        let path = if skip.path.is_empty() { &b"."[..] } else { &skip.path };
+        let path = String::from_utf8_lossy(path).into_owned();
         let group = groups.entry((skip.root, &skip.reason)).or_insert_with(|| SkippedFiles {
             format: roots.get(skip.root).map_or("", |root| root.format.name()).to_owned(),
             reason: skip.reason.text(),

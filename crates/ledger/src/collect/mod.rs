@@ -14,7 +14,7 @@ mod batch;
 mod changes;
 mod discover;
 mod document;
-mod known;
+pub(crate) mod known;
 mod lines;
 mod look;
 mod plan;
@@ -288,12 +288,13 @@ fn run(
     })?;
     let (work, mut more) =
         readers.done.into_inner().map_err(|_| Error::damaged("a reader stopped".to_owned()))?;
+    let unread = more.len();
     skipped.append(&mut more);
     report.bytes_read += work.bytes_read;
     report.bytes_verified += work.bytes_verified;
     report.lines_parsed += work.lines_parsed;
     let dropped = write::dropped(&writer.progress);
-    report.sources_changed += (jobs.len() - dropped) as u64;
+    report.sources_changed += jobs.len().saturating_sub(dropped + unread) as u64;
     report.add(&writer.written, writer.fold.problems);
     Ok(dropped)
 }

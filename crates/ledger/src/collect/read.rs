@@ -23,7 +23,7 @@ use super::plan::Job;
 use crate::Result;
 
 /// How much is read at once.
-pub(super) const READ: usize = 256 << 10;
+pub(super) const READ: usize = 64 << 10;
 
 /// How much of a file of an unknown name is looked at to see whether it is a transcript.
 const PROBE: usize = 64 << 10;

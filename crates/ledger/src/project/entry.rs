@@ -259,6 +259,11 @@ fn supersede(at: tools::At<'_>, session: &mut Session, older: Known) -> Result<(
     let messages =
         at.conn.prepare_cached("DELETE FROM messages WHERE id = ?1")?.execute([older.id])?;
     session.columns.messages -= messages as i64;
+    let compactions =
+        at.conn.prepare_cached("DELETE FROM compactions WHERE id = ?1")?.execute([older.id])?;
+    session.columns.compactions -= compactions as i64;
+    at.conn.prepare_cached("DELETE FROM custom_entries WHERE id = ?1")?.execute([older.id])?;
+    at.conn.prepare_cached("DELETE FROM labels WHERE id = ?1")?.execute([older.id])?;
     at.conn
         .prepare_cached("UPDATE entries SET superseded_by = ?2 WHERE id = ?1")?
         .execute((older.id, at.entry))?;

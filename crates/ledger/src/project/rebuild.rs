@@ -2,6 +2,7 @@
 //! it stopped, with the next command that needs the projection.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use quipu_transcript::format::{self, Format, Origin};
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
@@ -18,6 +19,9 @@ use crate::{Result, schema};
 
 /// How much is projected between two commits.
 const SLICE: u64 = 32 << 20;
+
+/// … or for how long: others want to write, too.
+const LONGEST_SLICE: Duration = Duration::from_millis(500);
 
 /// Drops the projection and derives it again. `progress` is told how many of how many records are
 /// done.
@@ -91,7 +95,9 @@ fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
     )?;
     let mut rows = statement.query([from])?;
     let (mut done, mut bytes, mut count) = (from, 0, 0);
+    let began = Instant::now();
     while bytes < SLICE
+        && began.elapsed() < LONGEST_SLICE
         && let Some(row) = rows.next()?
     {
         let seq: Seq = row.get(0)?;

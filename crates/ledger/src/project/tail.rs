@@ -48,13 +48,13 @@ pub(crate) fn project(tx: &Transaction<'_>, generation: GenerationId) -> Result<
     // The record that it becomes must not find itself in the session already.
     entry.uuid = None;
     let id = EntryId::provisional(generation);
-    // It joins the session of the records before it; it never begins one, for a session is numbered
-    // by its first record.
+    // It joins the session of the records before it. It never begins one, for a session is numbered
+    // by its first record: a file's only line is found, but has no session before it ends.
     let tip: Option<(Option<SessionRow>, Option<EntryId>, Option<EntryId>)> = tx
         .prepare_cached("SELECT session, last_entry, last_turn FROM source_tips WHERE source = ?1")?
         .query_row([source], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
-    let Some((session, parent, turn)) = tip else { return Ok(true) };
+    let (session, parent, turn) = tip.unwrap_or_default();
     let standing = Standing { session, parent, missing: None, turn };
     rows::insert_entry(tx, id, &standing, &entry)?;
     rows::insert_message(tx, id, &standing, &entry)?;

@@ -1,12 +1,15 @@
 //! What the ledger holds, what it left out and what is at risk. Looks at the disk, opens no source.
 
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use quipu_transcript::format::{FORMATS, Format};
 use rusqlite::Connection;
 
-use crate::collect::{Discovery, RootPath, RootState, absolute, discover, resolve, summarise};
+use crate::collect::{
+    Discovery, RootPath, RootState, absolute, discover, known, resolve, summarise,
+};
 use crate::ledger::Ledger;
 use crate::wire::{FormatStatus, LedgerStatus, OldestTranscript, RootStatus, SkippedFiles, Status};
 use crate::{Result, clock, schema};
@@ -39,7 +42,12 @@ pub fn status_without_ledger(path: &Path, roots: &[RootPath]) -> Result<Status> 
 
 fn describe(conn: &Connection, ledger: LedgerStatus, roots: &[RootPath]) -> Result<Status> {
     let resolved = resolve(roots);
-    let discovery = discover(&resolved, &|_, _| false);
+    let known = known::all(conn)?;
+    let by_path = known::by_path(&known);
+    let mut discovery = discover(&resolved, &|root, path| {
+        by_path.contains_key(&(root.format.name(), root.path.as_os_str().as_bytes(), path))
+    });
+    discovery.skip_unreadable(&resolved);
     let mut formats = Vec::new();
     for format in FORMATS {
         formats.push(format_status(conn, *format, roots, &resolved, &discovery)?);

@@ -113,3 +113,19 @@ fn a_deleted_file_stays() {
     home.assert_restores_all(&[MAIN]);
     home.assert_rebuilds();
 }
+
+#[test]
+fn a_file_of_one_unterminated_line_is_found() {
+    let home = Home::new();
+    home.write(MAIN, line("user", &uuid(1), None, "lonely").trim_end());
+    home.sync();
+    home.sync();
+    assert_eq!(home.hits("lonely"), 1);
+    home.assert_restores_all(&[MAIN]);
+    home.assert_rebuilds();
+    home.append(MAIN, "\n");
+    home.sync();
+    assert_eq!(home.hits("lonely"), 1);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 1);
+    home.assert_rebuilds();
+}
