@@ -2,8 +2,9 @@
 //! are enough of them, in `pending`.
 //!
 //! A chunk is about 512 KiB before compression: large enough to compress well (zstd is both denser
-//! and faster there than at 256 KiB), small enough to open for one record. A record longer than a mebibyte spans chunks. Small chunks are absorbed by
-//! the next one, so a session that was collected line by line ends up as compact as a bulk import.
+//! and faster there than at 256 KiB), small enough to open for one record. A record longer than a
+//! mebibyte spans chunks. Small chunks are absorbed by the next one, so a session that was collected
+//! line by line ends up as compact as a bulk import.
 
 use std::collections::HashMap;
 

@@ -4,7 +4,7 @@ use rusqlite::Transaction;
 
 use super::plan::{Plan, Renamed};
 use super::tail;
-use super::write::{Position, Writer, is_at};
+use super::write::{Position, Writer, is_at, is_followed};
 use crate::ids::SourceId;
 use crate::journal::Event;
 use crate::{Result, clock};
@@ -49,11 +49,7 @@ impl Writer<'_> {
                 .execute((known.source, aside, &known.path))?;
         }
         for Renamed { known, root, path } in renamed {
-            let is_taken: bool = tx
-                .prepare_cached(
-                    "SELECT EXISTS (SELECT 1 FROM sources WHERE format = ?1 AND root = ?2 AND path = ?3)",
-                )?
-                .query_row((&known.format, root, path), |row| row.get(0))?;
+            let is_taken = is_followed(tx, &known.format, root, path)?;
             let (root, path) = if is_taken { (&known.root, &known.path) } else { (root, path) };
             tx.prepare_cached("UPDATE sources SET root = ?2, path = ?3 WHERE id = ?1")?
                 .execute((known.source, root, path))?;

@@ -60,7 +60,6 @@ pub(crate) struct Written {
     pub(crate) records: u64,
     pub(crate) generations: u64,
     pub(crate) sources: u64,
-    pub(crate) provisional: u64,
 }
 
 /// Writes the batches of one sync.
@@ -129,7 +128,7 @@ impl<'a> Writer<'a> {
         if self.is_projecting {
             self.fold.save(tx)?;
             for generation in self.tails.drain() {
-                self.written.provisional += u64::from(tail::project(tx, generation)?);
+                tail::project(tx, generation)?;
             }
             tx.prepare_cached(
                 "UPDATE ledger SET projected_to = (SELECT coalesce(max(seq), 0) FROM records)",
@@ -178,10 +177,7 @@ impl<'a> Writer<'a> {
                 Some(Progress::At(position)) => is_at(tx, position)?,
                 Some(Progress::New) => {
                     let (format, root, path) = self.name(piece.job)?;
-                    !tx.prepare_cached(
-                        "SELECT EXISTS (SELECT 1 FROM sources WHERE format = ?1 AND root = ?2 AND path = ?3)",
-                    )?
-                    .query_row((format, root, path), |row| row.get::<_, bool>(0))?
+                    !is_followed(tx, format, &root, path)?
                 }
                 Some(Progress::Dropped) | None => false,
             };
@@ -589,6 +585,20 @@ fn new_generation(
 fn drop_tail(tx: &Transaction<'_>, generation: GenerationId) -> Result<()> {
     tx.prepare_cached("DELETE FROM tails WHERE generation = ?1")?.execute([generation])?;
     Ok(())
+}
+
+/// Whether a source has that path.
+pub(super) fn is_followed(
+    tx: &Transaction<'_>,
+    format: &str,
+    root: &[u8],
+    path: &[u8],
+) -> Result<bool> {
+    Ok(tx
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM sources WHERE format = ?1 AND root = ?2 AND path = ?3)",
+        )?
+        .query_row((format, root, path), |row| row.get(0))?)
 }
 
 /// Whether the ledger is still at that place of a file.

@@ -85,7 +85,8 @@ pub(crate) fn catch_up(
     Ok(report)
 }
 
-/// Projects the next records. Returns how many, and up to which.
+/// Projects the next records. Returns how many of sources (the journal's own do not count), and up
+/// to which.
 fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
     let from: Seq = tx.query_row("SELECT projected_to FROM ledger", [], |row| row.get(0))?;
     let mut reader = RecordReader::new(tx);
@@ -119,6 +120,7 @@ fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
                     length,
                 };
                 fold.record(tx, &place, seq, draft)?;
+                count += 1;
             }
             _ => {
                 if let Ok(event) = serde_json::from_slice::<Event>(&reader.read(seq)?) {
@@ -127,7 +129,6 @@ fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
             }
         }
         bytes += length;
-        count += 1;
         done = seq;
     }
     fold.save(tx)?;

@@ -12,8 +12,8 @@ use crate::{Result, spans};
 /// Tails above this are not shown before they end.
 pub(crate) const LONGEST: u64 = 1 << 20;
 
-/// Brings the provisional entry of a generation up to date. Returns whether a tail was decoded.
-pub(crate) fn project(tx: &Transaction<'_>, generation: GenerationId) -> Result<bool> {
+/// Brings the provisional entry of a generation up to date.
+pub(crate) fn project(tx: &Transaction<'_>, generation: GenerationId) -> Result<()> {
     remove(tx, generation)?;
     let found = tx
         .prepare_cached(
@@ -31,8 +31,8 @@ pub(crate) fn project(tx: &Transaction<'_>, generation: GenerationId) -> Result<
             ))
         })
         .optional()?;
-    let Some((source, format_name, path, length)) = found else { return Ok(false) };
-    let Some(format) = format::by_name(&format_name) else { return Ok(false) };
+    let Some((source, format_name, path, length)) = found else { return Ok(()) };
+    let Some(format) = format::by_name(&format_name) else { return Ok(()) };
     let origin = format.origin(&path);
     let mut bytes = Vec::with_capacity(length as usize);
     spans::stream_tail(tx, generation, &mut |part| {
@@ -42,9 +42,9 @@ pub(crate) fn project(tx: &Transaction<'_>, generation: GenerationId) -> Result<
     let mut draft = Drafter::new(format, &origin).draft(&bytes);
     // A tail that is no whole record yet says nothing.
     if draft.entries.len() != 1 || !draft.problems.is_empty() {
-        return Ok(true);
+        return Ok(());
     }
-    let Some(mut entry) = draft.entries.pop() else { return Ok(true) };
+    let Some(mut entry) = draft.entries.pop() else { return Ok(()) };
     // The record that it becomes must not find itself in the session already.
     entry.uuid = None;
     let id = EntryId::provisional(generation);
@@ -59,7 +59,7 @@ pub(crate) fn project(tx: &Transaction<'_>, generation: GenerationId) -> Result<
     rows::insert_entry(tx, id, &standing, &entry)?;
     rows::insert_message(tx, id, &standing, &entry)?;
     rows::index(tx, id, &entry)?;
-    Ok(true)
+    Ok(())
 }
 
 /// Removes the provisional entry of a generation.
