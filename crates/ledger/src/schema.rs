@@ -19,6 +19,8 @@ pub(crate) const OLDEST_SQLITE: i32 = 3_051_003;
 const TRUTH: &[&str] = &[
     // 1: the first one.
     include_str!("schema/truth_v1.sql"),
+    // 2: indexes, and rows of other programs' databases.
+    include_str!("schema/truth_v2.sql"),
 ];
 
 const PROJECTION: &str = include_str!("schema/projection.sql");
@@ -91,6 +93,9 @@ const TRUTH_TABLES: &[&str] = &[
     "pending",
     "chunks",
     "forgotten",
+    "indexes",
+    "row_cursors",
+    "record_rows",
 ];
 
 #[cfg(test)]

@@ -108,14 +108,49 @@ pub enum Part {
     ToolOutput,
     /// A list of prompts over all sessions.
     PromptHistory,
+    /// Which key leads to which session, with what the agent notes about each (`sessions.json`).
+    Index,
+    /// Sessions in another program's SQLite file.
+    Database,
+    /// The definitions of scheduled jobs.
+    CronJobs,
+    /// What a scheduled job did, run by run.
+    CronRuns,
+    /// A memory note or personality file of an agent's workspace.
+    Note,
 }
 
 impl Part {
     /// How its bytes fall into records.
     pub fn framing(self) -> Framing {
         match self {
-            Part::SubagentMeta | Part::ToolOutput => Framing::Document,
-            Part::Transcript | Part::Agent | Part::Subagent | Part::PromptHistory => Framing::Lines,
+            Part::SubagentMeta | Part::ToolOutput | Part::CronJobs | Part::Note => {
+                Framing::Document
+            }
+            Part::Transcript
+            | Part::Agent
+            | Part::Subagent
+            | Part::PromptHistory
+            | Part::CronRuns => Framing::Lines,
+            Part::Index => Framing::Index,
+            Part::Database => Framing::Rows,
+        }
+    }
+
+    /// How much it matters to a collector: 0 is a conversation, 1 what ran on a schedule, 2 what an
+    /// agent notes about itself.
+    pub fn priority(self) -> u8 {
+        match self {
+            Part::Transcript
+            | Part::Agent
+            | Part::Subagent
+            | Part::SubagentMeta
+            | Part::ToolOutput
+            | Part::PromptHistory
+            | Part::Index
+            | Part::Database => 0,
+            Part::CronJobs | Part::CronRuns => 1,
+            Part::Note => 2,
         }
     }
 
@@ -133,6 +168,11 @@ impl Part {
             Part::SubagentMeta => "subagent_meta",
             Part::ToolOutput => "tool_output",
             Part::PromptHistory => "prompt_history",
+            Part::Index => "index",
+            Part::Database => "database",
+            Part::CronJobs => "cron_jobs",
+            Part::CronRuns => "cron_runs",
+            Part::Note => "note",
         }
     }
 }
@@ -144,6 +184,11 @@ pub enum Framing {
     Lines,
     /// One record per distinct version of the whole file.
     Document,
+    /// Only the newest bytes are kept; the journal says when a key's identity, routing or state
+    /// changed, and never mentions counters, times or prompt reports.
+    Index,
+    /// Sessions in another program's SQLite file: one record per row, kept for ever.
+    Rows,
 }
 
 /// What a file's path says about its records.

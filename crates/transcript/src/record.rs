@@ -24,7 +24,7 @@ pub fn read(
     bytes: &[u8],
     each: &mut dyn FnMut(&Entry<'_>),
 ) -> Vec<Problem> {
-    if origin.part.framing() == Framing::Document {
+    if is_whole(origin) {
         each(&format.decode_document(origin, bytes));
         return Vec::new();
     }
@@ -50,12 +50,20 @@ pub fn read_oversize(
     length: u64,
     each: &mut dyn FnMut(&Entry<'_>),
 ) -> Vec<Problem> {
-    if origin.part.framing() == Framing::Document {
+    if is_whole(origin) {
         each(&format.decode_document(origin, whole_characters(head)));
         let detail = format!("{length} bytes");
         return vec![Problem::new(ProblemKind::Oversize, detail)];
     }
     recover::read_head(format, origin, head, length, each)
+}
+
+/// Whether the file as a whole is the record.
+fn is_whole(origin: &Origin) -> bool {
+    match origin.part.framing() {
+        Framing::Document | Framing::Index => true,
+        Framing::Lines | Framing::Rows => false,
+    }
 }
 
 /// Bytes without a character that was cut off at their end.

@@ -88,6 +88,8 @@ pub(crate) fn read(
     match origin.part.framing() {
         Framing::Lines => reader.lines()?,
         Framing::Document => reader.document()?,
+        // Nothing claims such a part yet.
+        Framing::Index | Framing::Rows => {}
     }
     Ok(Outcome::Done)
 }

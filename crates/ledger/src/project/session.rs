@@ -94,7 +94,12 @@ fn session_part(part: Part) -> &'static str {
         Part::Transcript | Part::ToolOutput => "transcript",
         Part::Agent => "agent",
         Part::Subagent | Part::SubagentMeta => "subagent",
-        Part::PromptHistory => "prompt_history",
+        Part::PromptHistory
+        | Part::Index
+        | Part::Database
+        | Part::CronJobs
+        | Part::CronRuns
+        | Part::Note => "prompt_history",
     }
 }
 

@@ -1,0 +1,21 @@
+-- Truth, version 2: indexes, and rows of other programs' databases.
+
+-- The newest bytes of an index. What changed in it before is in the journal.
+CREATE TABLE indexes (
+    source INTEGER PRIMARY KEY REFERENCES sources (id),
+    length INTEGER NOT NULL,              -- of the bytes
+    data   BLOB    NOT NULL               -- zstd of them
+) STRICT;
+
+-- How far the rows of a database session were read.
+CREATE TABLE row_cursors (
+    generation INTEGER PRIMARY KEY REFERENCES generations (id),
+    rewrite    TEXT    NOT NULL,          -- the other program's own name for this life of the session
+    last_row   INTEGER NOT NULL           -- its number
+) STRICT;
+
+-- The number of the row that a record was.
+CREATE TABLE record_rows (
+    seq    INTEGER PRIMARY KEY,
+    number INTEGER NOT NULL
+) STRICT;
