@@ -14,7 +14,7 @@ const GENERATION: GenerationId = GenerationId(1);
 pub(crate) const FORMAT: &str = "journal";
 
 /// Something that happened to a source, as it stands in the journal: one JSON line.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Event {
     /// A source was rewritten (what it held before is kept), or is a copy of another.
@@ -34,6 +34,25 @@ pub(crate) enum Event {
     Back { at: i64, source: SourceNumber },
     /// A source has another path.
     Renamed { at: i64, source: SourceNumber },
+    /// What an index says about a key has changed.
+    Key {
+        at: i64,
+        /// The index.
+        source: SourceNumber,
+        key: String,
+        /// The session that it leads to, or led to before; `None`: the key is gone from the index.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent_key: Option<String>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_subagent: bool,
+        /// Identity, routing and state.
+        #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+        fields: serde_json::Map<String, serde_json::Value>,
+    },
+    /// Something is odd about an index: kinds and details.
+    IndexProblems { at: i64, source: SourceNumber, problems: Vec<(String, String)> },
 }
 
 /// A source's id, as it stands in the journal.
@@ -46,7 +65,9 @@ impl Event {
             Event::Generation { source, .. }
             | Event::Gone { source, .. }
             | Event::Back { source, .. }
-            | Event::Renamed { source, .. } => SourceId(*source),
+            | Event::Renamed { source, .. }
+            | Event::Key { source, .. }
+            | Event::IndexProblems { source, .. } => SourceId(*source),
         }
     }
 }

@@ -10,6 +10,7 @@ mod clock;
 mod collect;
 mod error;
 mod ids;
+mod indexes;
 mod journal;
 mod ledger;
 mod lock;

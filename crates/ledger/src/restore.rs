@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use crate::ids::{GenerationId, SessionRow, SourceId};
 use crate::ledger::Ledger;
 use crate::wire::{RestoreReport, RestoredFile};
-use crate::{Error, Result, spans};
+use crate::{Error, Result, indexes, spans};
 
 /// What to give back.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +78,7 @@ pub fn restore(
         if generations == Generations::All && !is_newest {
             target.as_mut_os_string().push(format!(".generation-{number}"));
         }
-        let bytes = write(conn, generation, row.get(6)?, &target)?;
+        let bytes = write(conn, source, generation, row.get(6)?, &target)?;
         report.files += 1;
         report.bytes += bytes;
         report.restored.push(RestoredFile {
@@ -128,7 +128,13 @@ fn safe(path: &[u8]) -> Result<PathBuf> {
 }
 
 /// Writes one generation to a new file.
-fn write(conn: &Connection, generation: GenerationId, mtime_ns: i64, target: &Path) -> Result<u64> {
+fn write(
+    conn: &Connection,
+    source: SourceId,
+    generation: GenerationId,
+    mtime_ns: i64,
+    target: &Path,
+) -> Result<u64> {
     if let Some(folder) = target.parent() {
         DirBuilder::new()
             .recursive(true)
@@ -150,6 +156,10 @@ fn write(conn: &Connection, generation: GenerationId, mtime_ns: i64, target: &Pa
     };
     let written = spans::stream(conn, generation, &mut put)
         .and_then(|()| spans::stream_tail(conn, generation, &mut put))
+        .and_then(|()| match indexes::load(conn, source)? {
+            Some(bytes) => put(&bytes),
+            None => Ok(()),
+        })
         .and_then(|()| out.flush().map_err(Error::io("write", target)));
     if let Err(error) = written {
         // Half a file must not pass for a whole one.
@@ -215,7 +225,7 @@ fn sources_of(conn: &Connection, session: SessionRow) -> Result<Vec<SourceId>> {
               JOIN sessions child
                 ON child.parent_id = parent.session_id
                AND child.format = parent.format
-               AND child.agent = parent.agent
+               AND coalesce(child.parent_agent, child.agent) = parent.agent
          )
          SELECT DISTINCT ss.source
            FROM wanted JOIN session_sources ss ON ss.session = wanted.id

@@ -7,6 +7,7 @@
 pub(crate) mod absent;
 pub(crate) mod draft;
 mod entry;
+pub(crate) mod keys;
 pub(crate) mod rebuild;
 mod rows;
 pub(crate) mod search;
@@ -75,6 +76,30 @@ impl Fold {
     /// Folds in a record of the journal.
     pub(crate) fn event(&mut self, tx: &Transaction<'_>, seq: Seq, event: &Event) -> Result<()> {
         let source = event.source();
+        match event {
+            Event::Key { key, session, parent_key, is_subagent, fields, .. } => {
+                self.sessions.save(tx)?;
+                let noted = keys::Noted {
+                    key,
+                    session: session.as_deref(),
+                    parent_key: parent_key.as_deref(),
+                    is_subagent: *is_subagent,
+                    fields,
+                };
+                return keys::note(tx, seq, source, &noted);
+            }
+            Event::IndexProblems { problems, .. } => {
+                for (kind, detail) in problems {
+                    let known = ProblemKind::ALL.iter().find(|known| known.as_str() == kind);
+                    if let Some(kind) = known {
+                        let problem = Problem::new(*kind, detail.as_str());
+                        self.problem(tx, EntryId::of(seq, 0), source, None, &problem)?;
+                    }
+                }
+                return Ok(());
+            }
+            _ => {}
+        }
         if let Event::Generation { copy_of: Some(original), .. } = event {
             self.copied(tx, seq, source, SourceId(*original))?;
         }

@@ -102,7 +102,8 @@ fn format_status(
     let (sources, records, bytes, gone, rewritten) = conn.query_row(
         "SELECT count(DISTINCT s.id),
                 coalesce(sum(g.records), 0),
-                coalesce(sum(CASE WHEN g.id = s.generation THEN g.cursor + g.tail_length END), 0),
+                coalesce(sum(CASE WHEN g.id = s.generation THEN g.cursor + g.tail_length
+                    + coalesce((SELECT length FROM indexes i WHERE i.source = s.id), 0) END), 0),
                 count(DISTINCT CASE WHEN s.is_gone THEN s.id END),
                 count(DISTINCT CASE WHEN g.number > 1 THEN s.id END)
            FROM sources s JOIN generations g ON g.source = s.id

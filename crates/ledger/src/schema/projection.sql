@@ -33,6 +33,8 @@ CREATE TABLE sessions (
     compactions    INTEGER NOT NULL,
     leaf           INTEGER,               -- entry that the next one attaches to
     first_uuid     ANY,                   -- first entry id: copies and forks share it
+    key            TEXT,                  -- the session key that last led to it
+    parent_agent   TEXT,                  -- the parent's agent, where it is another
     UNIQUE (format, agent, session_id)
 ) STRICT;
 
@@ -283,3 +285,41 @@ CREATE TABLE partly_indexed (
     entry INTEGER PRIMARY KEY,
     bytes INTEGER NOT NULL                -- left out
 ) STRICT;
+
+-- What the newest version of each index says about a key.
+CREATE TABLE session_keys (
+    source       INTEGER NOT NULL,        -- the index
+    key          TEXT    NOT NULL,        -- agent:main:main, agent:main:telegram:group:-100, …
+    format       TEXT    NOT NULL,
+    agent        TEXT    NOT NULL,
+    session_id   TEXT,                    -- where it leads now
+    parent_key   TEXT,                    -- of the session that this one works for
+    channel      TEXT,
+    chat_type    TEXT,
+    title        TEXT,                    -- label, display name or subject
+    model        TEXT,
+    total_tokens INTEGER,
+    updated_at   INTEGER,
+    is_archived  INTEGER NOT NULL,
+    fields       TEXT    NOT NULL,        -- JSON: all of it but prompt reports and skill lists
+    PRIMARY KEY (source, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX session_keys_by_session ON session_keys (session_id) WHERE session_id IS NOT NULL;
+
+-- Which key led to which session, ever; with identity, routing and state as they were.
+CREATE TABLE key_history (
+    seq         INTEGER PRIMARY KEY,      -- the journal record that tells of it
+    source      INTEGER NOT NULL,         -- the index
+    format      TEXT    NOT NULL,
+    agent       TEXT    NOT NULL,
+    key         TEXT    NOT NULL,
+    session_id  TEXT,                     -- NULL: the key is gone from the index
+    parent_key  TEXT,
+    is_subagent INTEGER NOT NULL,
+    fields      TEXT    NOT NULL          -- JSON
+) STRICT;
+
+CREATE INDEX key_history_by_session ON key_history (session_id, agent) WHERE session_id IS NOT NULL;
+CREATE INDEX key_history_by_key ON key_history (key);
+CREATE INDEX key_history_by_parent ON key_history (parent_key) WHERE parent_key IS NOT NULL;

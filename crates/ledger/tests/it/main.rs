@@ -5,6 +5,7 @@
 mod child;
 mod docs;
 mod home;
+mod index;
 mod prng;
 
 mod collecting;
