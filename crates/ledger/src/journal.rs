@@ -1,8 +1,9 @@
 //! The ledger's own source: what is true but stands in no other. Rebuild reads it like any other.
 
-use rusqlite::Transaction;
+use rusqlite::{Connection, Transaction};
 use serde::{Deserialize, Serialize};
 
+use crate::chunks::RecordReader;
 use crate::ids::{GenerationId, Seq, SourceId};
 use crate::{Result, chunks, records};
 
@@ -53,21 +54,33 @@ pub(crate) enum Event {
     },
     /// Something is odd about an index: kinds and details.
     IndexProblems { at: i64, source: SourceNumber, problems: Vec<(String, String)> },
+    /// A copy of the whole ledger was written to this path, or the ledger that was there before was
+    /// put aside there: whoever forgets something has to name it.
+    Backup {
+        at: i64,
+        /// As text; `path_hex` has the bytes where they are no UTF-8.
+        path: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path_hex: Option<String>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        put_aside: bool,
+    },
 }
 
 /// A source's id, as it stands in the journal.
 pub(crate) type SourceNumber = i64;
 
 impl Event {
-    /// The source it is about.
-    pub(crate) fn source(&self) -> SourceId {
+    /// The source it is about; some are about the ledger itself.
+    pub(crate) fn source(&self) -> Option<SourceId> {
         match self {
             Event::Generation { source, .. }
             | Event::Gone { source, .. }
             | Event::Back { source, .. }
             | Event::Renamed { source, .. }
             | Event::Key { source, .. }
-            | Event::IndexProblems { source, .. } => SourceId(*source),
+            | Event::IndexProblems { source, .. } => Some(SourceId(*source)),
+            Event::Backup { .. } => None,
         }
     }
 }
@@ -110,4 +123,27 @@ pub(crate) fn append(tx: &Transaction<'_>, event: &Event) -> Result<Seq> {
         (GENERATION, line.len() as i64),
     )?;
     Ok(seq)
+}
+
+/// Appends an event that changes no projection row, from outside a sync.
+pub(crate) fn append_aside(tx: &Transaction<'_>, event: &Event) -> Result<Seq> {
+    let seq = append(tx, event)?;
+    // A projection that was up to date still is.
+    tx.execute("UPDATE ledger SET projected_to = ?1 WHERE projected_to = ?1 - 1", [seq])?;
+    Ok(seq)
+}
+
+/// Hands every event to `each`, in order. Opens each chunk at most once.
+pub(crate) fn events(conn: &Connection, each: &mut dyn FnMut(Event)) -> Result<()> {
+    let mut statement =
+        conn.prepare("SELECT seq FROM records WHERE generation = ?1 ORDER BY seq")?;
+    let mut rows = statement.query([GENERATION])?;
+    let mut reader = RecordReader::new(conn);
+    while let Some(row) = rows.next()? {
+        // What a later version wrote may be unknown here.
+        if let Ok(event) = serde_json::from_slice(&reader.read(row.get(0)?)?) {
+            each(event);
+        }
+    }
+    Ok(())
 }

@@ -5,7 +5,8 @@ use std::fs;
 use crate::home::{Home, Run, files, snapshot};
 
 /// Every command that opens the ledger.
-const COMMANDS: [&str; 6] = ["", "sync", "status", "cursors", "rebuild", "restore --all --to out"];
+const COMMANDS: [&str; 7] =
+    ["", "sync", "status", "cursors", "rebuild", "restore --all --to out", "backup out.db"];
 
 #[track_caller]
 fn refused(home: &Home, ledger: &str) -> Run {

@@ -75,7 +75,7 @@ impl Fold {
 
     /// Folds in a record of the journal.
     pub(crate) fn event(&mut self, tx: &Transaction<'_>, seq: Seq, event: &Event) -> Result<()> {
-        let source = event.source();
+        let Some(source) = event.source() else { return Ok(()) };
         match event {
             Event::Key { key, session, parent_key, is_subagent, fields, .. } => {
                 self.sessions.save(tx)?;

@@ -8,6 +8,7 @@ mod home;
 mod index;
 mod prng;
 
+mod backups;
 mod collecting;
 mod concurrency;
 mod faults;
