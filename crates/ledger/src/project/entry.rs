@@ -25,8 +25,9 @@ impl Fold {
         id: EntryId,
         entry: DraftEntry,
     ) -> Result<Option<SessionRow>> {
+        let kind = self.kinds.number(tx, &entry.kind)?;
         let Some(name) = session_name(place, &entry) else {
-            rows::insert(tx, place, id, &Standing::default(), &entry)?;
+            rows::insert(tx, place, id, kind, &Standing::default(), &entry)?;
             return Ok(None);
         };
         let session = self.sessions.get(tx, &name, SessionRow(id.0))?;
@@ -96,7 +97,7 @@ impl Fold {
                 }
             }
         }
-        rows::insert(tx, place, id, &standing, &entry)?;
+        rows::insert(tx, place, id, kind, &standing, &entry)?;
         let mut cut = Vec::new();
         if let Some(uuid) = &entry.uuid {
             let known = Known { id, content: entry.content, turn: standing.turn };
@@ -257,7 +258,7 @@ fn turn_before(
 fn supersede(at: tools::At<'_>, session: &mut Session, older: Known) -> Result<()> {
     session.columns.tool_calls -= session.calls.withdraw(at, older.id)?;
     let messages =
-        at.conn.prepare_cached("DELETE FROM messages WHERE id = ?1")?.execute([older.id])?;
+        at.conn.prepare_cached("DELETE FROM message_texts WHERE id = ?1")?.execute([older.id])?;
     session.columns.messages -= messages as i64;
     let compactions =
         at.conn.prepare_cached("DELETE FROM compactions WHERE id = ?1")?.execute([older.id])?;
@@ -265,7 +266,7 @@ fn supersede(at: tools::At<'_>, session: &mut Session, older: Known) -> Result<(
     at.conn.prepare_cached("DELETE FROM custom_entries WHERE id = ?1")?.execute([older.id])?;
     at.conn.prepare_cached("DELETE FROM labels WHERE id = ?1")?.execute([older.id])?;
     at.conn
-        .prepare_cached("UPDATE entries SET superseded_by = ?2 WHERE id = ?1")?
+        .prepare_cached("UPDATE entry_rows SET superseded_by = ?2 WHERE id = ?1")?
         .execute((older.id, at.entry))?;
     Ok(())
 }

@@ -7,6 +7,7 @@
 pub(crate) mod absent;
 pub(crate) mod draft;
 mod entry;
+mod kinds;
 pub(crate) mod rebuild;
 mod rows;
 pub(crate) mod search;
@@ -43,6 +44,7 @@ pub(crate) struct Place<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Fold {
     sessions: Sessions,
+    kinds: kinds::Kinds,
     turns: turns::Turns,
     bills: usage::Bills,
     tips: tips::Tips,
