@@ -90,7 +90,7 @@ pub(crate) struct DraftCompaction {
     pub(crate) modified_files: Vec<String>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct DraftCall {
     pub(crate) id: Option<Box<str>>,
     pub(crate) name: Box<str>,
@@ -183,7 +183,7 @@ impl<'a> Drafter<'a> {
         let (format, origin) = (self.format, self.origin);
         let problems = record::read_oversize(format, origin, head, length, &mut |entry| {
             let mut drafted = self.entry(entry, content, entries.len(), length);
-            drafted.text.unseen = length - head.len() as u64;
+            drafted.text.left_out += length - head.len() as u64;
             entries.push(drafted);
         });
         Draft { entries, problems }
@@ -223,6 +223,7 @@ impl<'a> Drafter<'a> {
             }
         }
         let detail = detail(entry, &mut text, bytes);
+        text.seal();
         // Words beside a tool's result are the human's.
         let is_message = matches!(entry.role, Some(Role::User | Role::Assistant | Role::Tool))
             && matches!(entry.kind, Kind::Message)

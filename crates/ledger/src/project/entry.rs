@@ -25,6 +25,10 @@ impl Fold {
         id: EntryId,
         entry: DraftEntry,
     ) -> Result<Option<SessionRow>> {
+        if matches!(entry.detail, Detail::Document { .. }) {
+            // The call whose output it is is looked up by its row.
+            self.sessions.save(tx)?;
+        }
         let kind = self.kinds.number(tx, &entry.kind)?;
         let Some(name) = session_name(place, &entry) else {
             rows::insert(tx, place, id, kind, &Standing::default(), &entry)?;
@@ -107,21 +111,21 @@ impl Fold {
             tip.last_entry = Some(id);
             tip.last_turn = standing.turn;
         }
-        session.bound();
-
         if let Some(draft) = &entry.usage {
             let billed = usage::Billed {
                 session: row,
+                is_complete: session.is_complete,
                 entry: id,
                 turn: standing.turn,
                 time: entry.time,
-                model: &draft.model,
                 is_sidechain: entry.marks.is_sidechain,
             };
-            if let Some((turn, before, after)) = self.bills.add(tx, &billed, draft)? {
+            let grown = session.bills.add(tx, &mut self.models, &billed, draft)?;
+            if let Some((turn, before, after)) = grown {
                 self.turns.bill(tx, turn, &before, &after)?;
             }
         }
+        session.bound(tx)?;
         if let Some(turn) = standing.turn {
             self.turns.add(tx, turn, &entry)?;
         }

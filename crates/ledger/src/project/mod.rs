@@ -46,7 +46,7 @@ pub(crate) struct Fold {
     sessions: Sessions,
     kinds: kinds::Kinds,
     turns: turns::Turns,
-    bills: usage::Bills,
+    models: usage::Models,
     tips: tips::Tips,
     /// How many problems were noted since the fold began.
     pub(crate) problems: u64,
@@ -101,7 +101,7 @@ impl Fold {
     pub(crate) fn save(&mut self, tx: &Transaction<'_>) -> Result<()> {
         self.sessions.save(tx)?;
         self.turns.save(tx)?;
-        self.bills.save(tx)?;
+        self.sessions.recount(tx)?;
         self.tips.save(tx)
     }
 

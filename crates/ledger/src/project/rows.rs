@@ -5,7 +5,7 @@ use rusqlite::Connection;
 
 use super::draft::{Detail, DraftEntry, Fact};
 use super::kinds::KindId;
-use super::{Place, search, usage};
+use super::{Place, usage};
 use crate::Result;
 use crate::ids::{EntryId, PackedId, SessionRow, SourceId};
 
@@ -167,23 +167,23 @@ fn insert_detail(
 /// Puts an entry's words into the search index.
 pub(crate) fn index(conn: &Connection, id: EntryId, entry: &DraftEntry) -> Result<()> {
     let text = &entry.text;
-    if text.is_empty() && text.unseen == 0 {
+    if text.is_empty() && text.left_out == 0 {
         return Ok(());
     }
-    let mut left = search::LONGEST;
-    let (prose, cut_1) = text.prose.indexed(&mut left);
-    let (tool_input, cut_2) = text.tool_input.indexed(&mut left);
-    let (tool_result, cut_3) = text.tool_result.indexed(&mut left);
-    let (thinking, cut_4) = text.thinking.indexed(&mut left);
     conn.prepare_cached(
         "INSERT INTO search (rowid, tool_result, tool_input, prose, thinking)
          VALUES (?1, ?2, ?3, ?4, ?5)",
     )?
-    .execute((id, &*tool_result, &*tool_input, &*prose, &*thinking))?;
-    let cut = (cut_1 + cut_2 + cut_3 + cut_4) as u64 + text.unseen;
-    if cut > 0 {
+    .execute((
+        id,
+        text.tool_result.indexed(),
+        text.tool_input.indexed(),
+        text.prose.indexed(),
+        text.thinking.indexed(),
+    ))?;
+    if text.left_out > 0 {
         conn.prepare_cached("INSERT INTO partly_indexed (entry, bytes) VALUES (?1, ?2)")?
-            .execute((id, cut as i64))?;
+            .execute((id, text.left_out as i64))?;
     }
     Ok(())
 }

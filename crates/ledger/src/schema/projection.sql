@@ -154,8 +154,8 @@ CREATE TABLE tool_calls (
     PRIMARY KEY (entry, ordinal)
 ) STRICT, WITHOUT ROWID;
 
--- Pairs a result with its call.
-CREATE INDEX tool_calls_by_call ON tool_calls (session, call_id);
+-- Pairs a result with its call. The end of an id tells nearly as much as all of it.
+CREATE INDEX tool_calls_by_call ON tool_calls (session, substr(call_id, -8));
 -- Finds the call whose output a collected file is.
 CREATE INDEX tool_calls_by_output ON tool_calls (session, output_name) WHERE output_name IS NOT NULL;
 
