@@ -8,6 +8,7 @@ pub(crate) mod absent;
 pub(crate) mod draft;
 mod entry;
 pub(crate) mod keys;
+mod kinds;
 pub(crate) mod rebuild;
 mod rows;
 pub(crate) mod search;
@@ -44,8 +45,9 @@ pub(crate) struct Place<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Fold {
     sessions: Sessions,
+    kinds: kinds::Kinds,
     turns: turns::Turns,
-    bills: usage::Bills,
+    models: usage::Models,
     tips: tips::Tips,
     /// How many problems were noted since the fold began.
     pub(crate) problems: u64,
@@ -124,7 +126,7 @@ impl Fold {
     pub(crate) fn save(&mut self, tx: &Transaction<'_>) -> Result<()> {
         self.sessions.save(tx)?;
         self.turns.save(tx)?;
-        self.bills.save(tx)?;
+        self.sessions.recount(tx)?;
         self.tips.save(tx)
     }
 

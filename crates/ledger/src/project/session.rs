@@ -1,6 +1,6 @@
 //! The `sessions` table: one row per conversation, kept in memory while its records are folded in.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use quipu_transcript::entry::TitleRank;
 use quipu_transcript::format::{self, Archive, Format, Origin, Part};
@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::draft::Fact;
 use super::keys;
 use super::tree::Known;
+use super::usage;
 use crate::Result;
 use crate::ids::{EntryId, PackedId, SessionRow, SourceId};
 
@@ -28,6 +29,7 @@ pub(crate) struct Session {
     pub(crate) is_complete: bool,
     pub(crate) tree: super::tree::Tree,
     pub(crate) calls: super::tools::Calls,
+    pub(crate) bills: super::usage::Bills,
 }
 
 /// The columns of a session's row that records change.
@@ -114,6 +116,7 @@ impl Session {
             is_complete: true,
             tree: Default::default(),
             calls: Default::default(),
+            bills: Default::default(),
         }
     }
 
@@ -139,6 +142,7 @@ impl Session {
             is_dirty: false,
             tree: Default::default(),
             calls: Default::default(),
+            bills: Default::default(),
         }))
     }
 
@@ -245,12 +249,14 @@ impl Session {
     }
 
     /// Lets go of what is in memory of a very long session; from then on the ledger is asked.
-    pub(crate) fn bound(&mut self) {
+    pub(crate) fn bound(&mut self, conn: &Connection) -> Result<()> {
         if self.tree.len() > MOST_REMEMBERED {
+            self.calls.save(conn, self.row)?;
             self.tree = Default::default();
             self.calls = Default::default();
             self.is_complete = false;
         }
+        Ok(())
     }
 
     /// Writes the row.
@@ -412,6 +418,8 @@ pub(crate) fn refresh_states(conn: &Connection, source: SourceId) -> Result<()> 
 pub(crate) struct Sessions {
     rows: HashMap<Name, SessionRow>,
     open: HashMap<SessionRow, (Name, Session)>,
+    /// Responses whose bills were written and have to be compared with their copies.
+    billed: BTreeSet<i64>,
 }
 
 /// At most this many sessions are kept open between two commits.
@@ -456,8 +464,16 @@ impl Sessions {
     pub(crate) fn save(&mut self, conn: &Connection) -> Result<()> {
         for (name, session) in self.open.values_mut() {
             session.save(conn, name)?;
+            session.calls.save(conn, session.row)?;
+            session.bills.save(conn, session.row, session.is_complete, &mut self.billed)?;
         }
         Ok(())
+    }
+
+    /// Decides which copies of the responses that were billed since the last commit count. All
+    /// sessions must be saved.
+    pub(crate) fn recount(&mut self, conn: &Connection) -> Result<()> {
+        usage::recount_all(conn, std::mem::take(&mut self.billed))
     }
 
     /// Writes all rows that changed and lets go of them.

@@ -53,33 +53,51 @@ CREATE TABLE session_sources (
 
 CREATE INDEX session_sources_by_session ON session_sources (session);
 
--- What a record says. id = seq of the record; further entries of a welded line above 2^40;
--- negative: provisional, from the unterminated tail of generation -id.
-CREATE TABLE entries (
+-- What a record says, as it is stored. Read it through the view `entries`.
+CREATE TABLE entry_rows (
     id            INTEGER PRIMARY KEY,
     session       INTEGER,
+    kind          INTEGER NOT NULL,       -- in kinds
     uuid          ANY,                    -- the agent's id: UUIDs as 16 bytes, 8 hex digits as 4, others as text
     parent        INTEGER,                -- entry
     parent_uuid   ANY,                    -- only while no such entry is in the session
     turn          INTEGER,
-    type          TEXT    NOT NULL,       -- as written
-    role          TEXT,
     time          INTEGER,
+    superseded_by INTEGER,                -- newer version with the same uuid
+    content       INTEGER NOT NULL        -- hash that tells a repeated entry from a new version
+) STRICT;
+
+-- Entries of a session, and an entry of a session by the agent's id.
+CREATE INDEX entries_by_session ON entry_rows (session, uuid);
+-- Children that wait for a parent that may still come.
+CREATE INDEX entries_by_missing_parent ON entry_rows (session, parent_uuid) WHERE parent_uuid IS NOT NULL;
+
+-- What entries have in common: a few dozen rows for millions of entries. A provisional entry has a
+-- kind of its own, with its own number, so that it leaves no trace.
+CREATE TABLE kinds (
+    id            INTEGER PRIMARY KEY,
+    type          TEXT    NOT NULL,       -- as written
+    role          TEXT    NOT NULL,       -- '' where the entry has none
     is_known      INTEGER NOT NULL,       -- this version understands the type
     is_meta       INTEGER NOT NULL,
     is_sidechain  INTEGER NOT NULL,
     is_mirror     INTEGER NOT NULL,
     is_error      INTEGER NOT NULL,
     is_side       INTEGER NOT NULL,
-    is_summary    INTEGER NOT NULL,       -- stands for compacted history
-    superseded_by INTEGER,                -- newer version with the same uuid
-    content       INTEGER NOT NULL        -- hash that tells a repeated entry from a new version
+    is_summary    INTEGER NOT NULL        -- stands for compacted history
 ) STRICT;
 
--- Entries of a session, and an entry of a session by the agent's id.
-CREATE INDEX entries_by_session ON entries (session, uuid);
--- Children that wait for a parent that may still come.
-CREATE INDEX entries_by_missing_parent ON entries (session, parent_uuid) WHERE parent_uuid IS NOT NULL;
+CREATE UNIQUE INDEX kinds_by_all ON kinds
+    (type, role, is_known, is_meta, is_sidechain, is_mirror, is_error, is_side, is_summary)
+    WHERE id > 0;
+
+-- What a record says. id = seq of the record; further entries of a welded line above 2^40;
+-- negative: provisional, from the unterminated tail of generation -id.
+CREATE VIEW entries AS
+    SELECT e.id, e.session, e.uuid, e.parent, e.parent_uuid, e.turn, k.type,
+           nullif(k.role, '') AS role, e.time, k.is_known, k.is_meta, k.is_sidechain, k.is_mirror,
+           k.is_error, k.is_side, k.is_summary, e.superseded_by, e.content
+      FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind;
 
 -- The same entry again, byte for byte, somewhere else.
 CREATE TABLE sightings (
@@ -92,17 +110,16 @@ CREATE TABLE absent (
     seq INTEGER PRIMARY KEY
 ) STRICT;
 
--- Prose of user and assistant.
-CREATE TABLE messages (
-    id      INTEGER PRIMARY KEY,          -- entry
-    session INTEGER NOT NULL,
-    turn    INTEGER,
-    role    TEXT    NOT NULL,
-    time    INTEGER,
-    text    TEXT    NOT NULL
+-- Prose of user and assistant, as it is stored. Read it through the view `messages`.
+CREATE TABLE message_texts (
+    id   INTEGER PRIMARY KEY,             -- entry
+    text TEXT    NOT NULL
 ) STRICT;
 
-CREATE INDEX messages_by_session ON messages (session);
+-- Prose of user and assistant. Words beside a tool's result are the human's.
+CREATE VIEW messages AS
+    SELECT m.id, e.session, e.turn, iif(k.role = 'tool', 'user', k.role) AS role, e.time, m.text
+      FROM message_texts m JOIN entry_rows e ON e.id = m.id CROSS JOIN kinds k ON k.id = e.kind;
 
 -- One prompt and everything that answers it.
 CREATE TABLE turns (
@@ -139,8 +156,8 @@ CREATE TABLE tool_calls (
     PRIMARY KEY (entry, ordinal)
 ) STRICT, WITHOUT ROWID;
 
--- Pairs a result with its call.
-CREATE INDEX tool_calls_by_call ON tool_calls (session, call_id);
+-- Pairs a result with its call. The end of an id tells nearly as much as all of it.
+CREATE INDEX tool_calls_by_call ON tool_calls (session, substr(call_id, -8));
 -- Finds the call whose output a collected file is.
 CREATE INDEX tool_calls_by_output ON tool_calls (session, output_name) WHERE output_name IS NOT NULL;
 

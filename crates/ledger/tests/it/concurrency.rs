@@ -177,7 +177,7 @@ fn an_older_projection_is_derived_again() {
     let before = home.projection();
     let conn = home.sql();
     conn.execute("UPDATE ledger SET projection_version = 1", []).unwrap();
-    conn.execute("UPDATE messages SET text = 'as an older version saw it'", []).unwrap();
+    conn.execute("UPDATE message_texts SET text = 'as an older version saw it'", []).unwrap();
     drop(conn);
     home.sync();
     assert_eq!(before, home.projection());
