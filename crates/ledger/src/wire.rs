@@ -36,6 +36,13 @@ pub struct SyncReport {
 }
 
 impl SyncReport {
+    /// What is there and could not be read, with the reason.
+    pub fn unreadable(&self) -> impl Iterator<Item = (&SkippedFiles, &str)> {
+        self.skipped
+            .iter()
+            .filter_map(|skipped| Some((skipped, skipped.reason.strip_prefix(UNREADABLE)?)))
+    }
+
     pub(crate) fn add(&mut self, written: &Written, problems: u64) {
         self.records_added += written.records;
         self.sources_added += written.sources;
@@ -43,6 +50,9 @@ impl SyncReport {
         self.problems += problems;
     }
 }
+
+/// How the reason begins for which something could not be read.
+pub(crate) const UNREADABLE: &str = "unreadable: ";
 
 /// Files that are not collected, for one reason.
 #[derive(Debug, Clone, Serialize)]
@@ -142,7 +152,7 @@ pub struct FormatStatus {
 pub struct RootStatus {
     /// The folder.
     pub path: String,
-    /// `collected`, `absent`, or `twin` of an earlier one.
+    /// `collected`, `absent`, `unreadable`, or `twin` of an earlier one.
     pub state: String,
 }
 

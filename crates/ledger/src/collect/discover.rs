@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use quipu_transcript::format::{Claim, Format, Node, Part};
 use quipu_transcript::names;
 
-use crate::wire::SkippedFiles;
+use crate::wire::{SkippedFiles, UNREADABLE};
 
 /// One place to look into, for one format.
 #[derive(Clone)]
@@ -111,7 +111,7 @@ impl Reason {
             Reason::LeavesRoot => "symbolic link that leaves its root; not followed".to_owned(),
             Reason::SameFile => "the same file as another one".to_owned(),
             Reason::NotAFile => "not a regular file".to_owned(),
-            Reason::Unreadable(why) => format!("unreadable: {why}"),
+            Reason::Unreadable(why) => format!("{UNREADABLE}{why}"),
             Reason::NotATranscript => "no line of it is a record".to_owned(),
         }
     }
@@ -151,6 +151,8 @@ pub(crate) enum RootState {
     Absent,
     /// The same folder as an earlier root.
     Twin,
+    /// It is there, but cannot be looked into.
+    Unreadable,
 }
 
 /// Walks all roots. Of several names of one file, one that `is_known` is taken, then one that no
@@ -189,6 +191,11 @@ pub(crate) fn discover(
         };
         let from = walk.discovery.found.len();
         walk.folder(&canonical, Vec::new());
+        let is_shut =
+            discovery.skipped.iter().any(|skip| skip.root == index && skip.path.is_empty());
+        if let (true, Some(state)) = (is_shut, discovery.roots.last_mut()) {
+            *state = RootState::Unreadable;
+        }
         let mut found = discovery.found.split_off(from);
         found.sort_by(|a, b| a.path.cmp(&b.path));
         // One file is collected once, under the best of its names.
