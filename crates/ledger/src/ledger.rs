@@ -305,6 +305,8 @@ fn fill(path: &Path) -> Result<()> {
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
+    // Nobody sees the file before it is whole: it is synced once, at the end.
+    conn.pragma_update(None, "synchronous", "OFF")?;
     conn.pragma_update(None, "page_size", 8192)?;
     conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     conn.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
@@ -332,7 +334,7 @@ fn fill(path: &Path) -> Result<()> {
     crate::journal::create(&tx)?;
     tx.commit()?;
     conn.close().map_err(|(_, error)| error)?;
-    Ok(())
+    File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("sync", path))
 }
 
 /// Creates the ledger's folder, for its owner only.
