@@ -3,6 +3,7 @@
 //! It decides about colour and width, and it takes only [`Text`], whose every piece went through
 //! [`safe`](safe::safe): no string from outside reaches a terminal as it is.
 
+mod ask;
 mod number;
 mod progress;
 mod safe;
@@ -201,6 +202,11 @@ impl Output {
             let label = if hint.starts_with(' ') { "    " } else { "hint: " };
             self.message(Look::Dim, label, hint);
         }
+    }
+
+    /// Asks whether to go on. `None` if nobody is there to answer.
+    pub(crate) fn ask(&self, question: impl Into<Text>) -> io::Result<Option<bool>> {
+        ask::ask(question.into(), self.colours_stderr)
     }
 
     /// Starts to show how far something is, if anybody looks.

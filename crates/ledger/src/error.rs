@@ -103,6 +103,13 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// A ledger cannot be restored from itself.
+    #[error("{} is the ledger itself", path.display())]
+    SameFile {
+        /// What was to be restored.
+        path: PathBuf,
+    },
+
     /// SQLite could not write a copy of the ledger.
     #[error("cannot copy the ledger to {}", path.display())]
     Copy {

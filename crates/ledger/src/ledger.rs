@@ -43,8 +43,7 @@ impl Ledger {
         assert_sqlite()?;
         // A file that is refused is left alone: not even a lock is put beside it.
         let found = inspect(path)?;
-        create_folder(path)?;
-        refuse_remote(path)?;
+        make_room(path)?;
         let lock = Arc::new(WriteLock::beside(path)?);
         match found {
             Found::Nothing => {
@@ -275,7 +274,10 @@ fn create(path: &Path) -> Result<()> {
         .mode(0o600)
         .open(&building)
         .map_err(Error::io("create", &building))?;
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(format!(".before-{}", crate::clock::now_ms()));
     let made = fill(&building)
+        .and_then(|()| set_log_aside(path, Path::new(&aside)))
         .and_then(|()| fs::rename(&building, path).map_err(Error::io("rename", &building)));
     if made.is_err() {
         for suffix in ["", "-wal", "-shm", "-journal"] {
@@ -335,6 +337,33 @@ fn fill(path: &Path) -> Result<()> {
     tx.commit()?;
     conn.close().map_err(|(_, error)| error)?;
     File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("sync", path))
+}
+
+/// Makes sure that a ledger can stand at `path`.
+pub(crate) fn make_room(path: &Path) -> Result<()> {
+    create_folder(path)?;
+    refuse_remote(path)
+}
+
+/// Moves a log away whose ledger is gone or about to go: SQLite finds logs by their name alone, and
+/// would apply it to the next ledger of that name. What is in it is kept as the log of `aside`.
+pub(crate) fn set_log_aside(path: &Path, aside: &Path) -> Result<()> {
+    let named = |path: &Path, suffix: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    for suffix in ["-wal", "-journal"] {
+        let log = named(path, suffix);
+        match fs::rename(&log, named(aside, suffix)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(Error::io("rename", log)(error));
+            }
+            _ => {}
+        }
+    }
+    let _ = fs::remove_file(named(path, "-shm"));
+    Ok(())
 }
 
 /// Creates the ledger's folder, for its owner only.

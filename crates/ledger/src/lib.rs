@@ -24,7 +24,9 @@ mod schema;
 mod spans;
 pub mod wire;
 
-pub use backup::{Backup, BackupProgress, BackupTarget, backup, backups};
+pub use backup::{
+    Backup, BackupProgress, BackupTarget, Prepared, backup, backups, prepare_restore,
+};
 pub use collect::{Progress, RootPath, collect};
 pub use error::{Error, Result, Trouble};
 pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};

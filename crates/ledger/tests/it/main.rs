@@ -14,6 +14,7 @@ mod concurrency;
 mod faults;
 mod kill;
 mod properties;
+mod restores;
 mod rewrites;
 mod secrets;
 mod spec;
