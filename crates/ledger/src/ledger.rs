@@ -9,6 +9,7 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -20,6 +21,9 @@ use crate::{Error, Result, schema};
 /// How long a writer waits for another one.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
+/// How long a checkpoint that may as well come later waits for readers.
+const SHORT_WAIT: Duration = Duration::from_millis(100);
+
 /// Fewer unused pages than this are kept for what comes next.
 const TRIM_ABOVE: i64 = 16;
 
@@ -29,6 +33,8 @@ pub struct Ledger {
     path: PathBuf,
     conn: Connection,
     lock: Option<Arc<WriteLock>>,
+    /// Once it is set, nothing more is written.
+    stop: Option<Arc<AtomicBool>>,
 }
 
 impl Ledger {
@@ -58,7 +64,7 @@ impl Ledger {
         )?;
         set_up(&conn)?;
         conn.pragma_update(None, "synchronous", "NORMAL")?;
-        let mut ledger = Ledger { path: path.to_owned(), conn, lock: Some(lock) };
+        let mut ledger = Ledger { path: path.to_owned(), conn, lock: Some(lock), stop: None };
         ledger.bring_up()?;
         Ok(ledger)
     }
@@ -84,7 +90,7 @@ impl Ledger {
                 known: schema::truth_version(),
             });
         }
-        Ok(Ledger { path: path.to_owned(), conn, lock: None })
+        Ok(Ledger { path: path.to_owned(), conn, lock: None, stop: None })
     }
 
     /// Where it is.
@@ -102,6 +108,9 @@ impl Ledger {
         &mut self,
         write: impl FnOnce(&Transaction<'_>) -> Result<T>,
     ) -> Result<T> {
+        if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(Error::Stopped);
+        }
         let held = self.lock.as_ref().map(|lock| lock.acquire(LONGEST_WAIT));
         let tx = self
             .conn
@@ -149,6 +158,20 @@ impl Ledger {
     pub fn checkpoint(&self) -> Result<()> {
         self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(())
+    }
+
+    /// The same, without waiting for those who read.
+    pub(crate) fn try_checkpoint(&self) -> Result<()> {
+        self.conn.busy_timeout(SHORT_WAIT)?;
+        let done = self.checkpoint();
+        self.conn.busy_timeout(LONGEST_WAIT)?;
+        done
+    }
+
+    /// From the moment that `stop` is set, work on this ledger ends between two transactions with
+    /// [`Error::Stopped`].
+    pub(crate) fn stop_on(&mut self, stop: Arc<AtomicBool>) {
+        self.stop = Some(stop);
     }
 
     /// Migrates truth, and empties a projection that another version made.

@@ -17,3 +17,4 @@ mod secrets;
 mod spec;
 mod torture;
 mod truth;
+mod watching;
