@@ -2,8 +2,8 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 7] =
-    ["sync", "status", "restore", "rebuild", "cursors", "formats", "config"];
+const COMMANDS: [&str; 9] =
+    ["sync", "watch", "service", "status", "restore", "rebuild", "cursors", "formats", "config"];
 
 #[test]
 fn every_command_explains_itself() {
