@@ -57,6 +57,10 @@ pub enum Error {
     #[error("the ledger was upgraded by a newer quipu, restart this one")]
     Upgraded,
 
+    /// Whoever asked for the work wants it to end. What is stored is complete.
+    #[error("stopped before everything was done")]
+    Stopped,
+
     /// There is no ledger to read.
     #[error("there is no ledger at {}", path.display())]
     Absent {

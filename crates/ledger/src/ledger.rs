@@ -9,6 +9,7 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -24,6 +25,9 @@ pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// How often a ledger is opened again that was replaced while it was being opened.
 const TRIES: usize = 8;
 
+/// How long a checkpoint that may as well come later waits for readers.
+const SHORT_WAIT: Duration = Duration::from_millis(100);
+
 /// Fewer unused pages than this are kept for what comes next.
 const TRIM_ABOVE: i64 = 16;
 
@@ -35,6 +39,8 @@ pub struct Ledger {
     lock: Option<Arc<WriteLock>>,
     /// After the connection: it is closed first.
     opened: Opened,
+    /// Once it is set, nothing more is written.
+    stop: Option<Arc<AtomicBool>>,
 }
 
 impl Ledger {
@@ -57,7 +63,8 @@ impl Ledger {
         }
         let (conn, opened) = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         conn.pragma_update(None, "synchronous", "NORMAL")?;
-        let mut ledger = Ledger { path: path.to_owned(), conn, lock: Some(lock), opened };
+        let mut ledger =
+            Ledger { path: path.to_owned(), conn, lock: Some(lock), opened, stop: None };
         ledger.bring_up()?;
         Ok(ledger)
     }
@@ -77,7 +84,7 @@ impl Ledger {
                 known: schema::truth_version(),
             });
         }
-        Ok(Ledger { path: path.to_owned(), conn, lock: None, opened })
+        Ok(Ledger { path: path.to_owned(), conn, lock: None, opened, stop: None })
     }
 
     /// Where it is.
@@ -100,6 +107,9 @@ impl Ledger {
         &mut self,
         write: impl FnOnce(&Transaction<'_>) -> Result<T>,
     ) -> Result<T> {
+        if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(Error::Stopped);
+        }
         let held = self.lock.as_ref().map(|lock| lock.acquire(LONGEST_WAIT));
         let tx = self
             .conn
@@ -151,6 +161,20 @@ impl Ledger {
     pub fn checkpoint(&self) -> Result<()> {
         self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(())
+    }
+
+    /// The same, without waiting for those who read.
+    pub(crate) fn try_checkpoint(&self) -> Result<()> {
+        self.conn.busy_timeout(SHORT_WAIT)?;
+        let done = self.checkpoint();
+        self.conn.busy_timeout(LONGEST_WAIT)?;
+        done
+    }
+
+    /// From the moment that `stop` is set, work on this ledger ends between two transactions with
+    /// [`Error::Stopped`].
+    pub(crate) fn stop_on(&mut self, stop: Arc<AtomicBool>) {
+        self.stop = Some(stop);
     }
 
     /// Migrates truth, and empties a projection that another version made.

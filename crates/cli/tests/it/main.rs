@@ -14,6 +14,8 @@ mod overview;
 mod rebuild;
 mod refusals;
 mod restore;
+mod service;
 mod status;
 mod sync;
 mod terminal;
+mod watch;

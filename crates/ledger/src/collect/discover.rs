@@ -75,6 +75,20 @@ pub(crate) struct Found {
     is_link: bool,
 }
 
+impl Found {
+    /// A file that was looked at by its name, with no link on the way to it.
+    pub(crate) fn named(
+        root: usize,
+        path: Vec<u8>,
+        part: Part,
+        is_probe: bool,
+        meta: &Metadata,
+    ) -> Found {
+        let (stat, links) = (Stat::of(meta), meta.nlink());
+        Found { root, path, part, is_probe, stat, links, is_link: false }
+    }
+}
+
 /// Something that was seen and not collected.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Skipped {
@@ -125,6 +139,16 @@ pub(crate) struct Discovery {
     pub(crate) skipped: Vec<Skipped>,
     /// Whether each root given exists and is the first of its kind.
     pub(crate) roots: Vec<RootState>,
+    /// The folders that were looked into.
+    pub(crate) folders: Vec<Folder>,
+}
+
+/// A folder that formats look into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
+    /// A symbolic link led here: the path does not say what its files are claimed as.
+    pub(crate) is_link: bool,
 }
 
 impl Discovery {
@@ -252,6 +276,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn folder(&mut self, folder: &Path, relative: Vec<u8>) {
+        self.discovery.folders.push(Folder { path: folder.to_owned(), is_link: self.is_link });
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) => return self.skip(relative, Reason::Unreadable(error.to_string())),

@@ -20,3 +20,4 @@ mod secrets;
 mod spec;
 mod torture;
 mod truth;
+mod watching;
