@@ -34,6 +34,8 @@ pub(crate) enum Event {
     Back { at: i64, source: SourceNumber },
     /// A source has another path.
     Renamed { at: i64, source: SourceNumber },
+    /// A compressed source is damaged; what could be read of it before is kept.
+    Damaged { at: i64, source: SourceNumber, what: String },
 }
 
 /// A source's id, as it stands in the journal.
@@ -46,7 +48,8 @@ impl Event {
             Event::Generation { source, .. }
             | Event::Gone { source, .. }
             | Event::Back { source, .. }
-            | Event::Renamed { source, .. } => SourceId(*source),
+            | Event::Renamed { source, .. }
+            | Event::Damaged { source, .. } => SourceId(*source),
         }
     }
 }

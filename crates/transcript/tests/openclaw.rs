@@ -20,10 +20,13 @@ fn r10_to_r19_every_fixture() {
     for path in fixtures() {
         let relative = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
         let origin = OpenClaw.origin(relative.as_bytes());
-        if origin.session.is_none() {
+        if origin.agent.is_none() {
             continue;
         }
-        let bytes = std::fs::read(&path).unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        if OpenClaw.is_compressed(relative.as_bytes()) {
+            bytes = zstd::decode_all(&bytes[..]).unwrap();
+        }
         let mut story = format!("{origin:?}\n");
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             let problems = record::read(&OpenClaw, &origin, line, &mut |entry| {

@@ -19,7 +19,7 @@ impl Reader<'_, '_> {
         if let Some(known) = &self.job.known {
             let verified = &mut self.work.bytes_verified;
             if let Some(ends) =
-                look::same_content(self.conn, self.file, &self.stat, known, verified)?
+                look::same_content(self.conn, self.file, self.length, known, verified)?
             {
                 let piece = self.piece(Step::Continue, &ends);
                 return self.builder.piece(piece);
@@ -31,9 +31,8 @@ impl Reader<'_, '_> {
         let mut ends = Ends::default();
         let mut cut = Cut::default();
         let mut at = 0;
-        while at < self.stat.size {
-            let wanted =
-                (DECODE_LIMIT / 8).min(usize::try_from(self.stat.size - at).unwrap_or(READ));
+        while at < self.length {
+            let wanted = (DECODE_LIMIT / 8).min(usize::try_from(self.length - at).unwrap_or(READ));
             let mut bytes = vec![0; wanted];
             match self.file.read_at(&mut bytes, at) {
                 Ok(0) | Err(_) => break,
@@ -47,7 +46,7 @@ impl Reader<'_, '_> {
                 self.store_document_part(&mut cut, &ends, &mut step)?;
             }
         }
-        if at < self.stat.size {
+        if at < self.length {
             // It changed while we read; a document is whole or nothing. The next look tries again.
             return Ok(());
         }
@@ -62,9 +61,8 @@ impl Reader<'_, '_> {
             self.builder.record(&cut.carry, drafter.draft(&cut.carry))?;
             cut.own(cut.carry.len() as u64);
         }
-        let mut piece = self.finish_piece(&mut cut, &ends, &mut step);
-        piece.is_last = true;
-        self.builder.piece(piece)
+        let piece = self.finish_piece(&mut cut, &ends, &mut step);
+        self.finish(piece, at)
     }
 
     /// An earlier version of the document that holds the same bytes.

@@ -13,13 +13,15 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::search::{self, SearchText};
 use super::usage::Model;
-use crate::ids::PackedId;
+use crate::ids::{PackedId, Seq};
 
 /// What one record says.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) entries: Vec<DraftEntry>,
     pub(crate) problems: Vec<Problem>,
+    /// The record that holds the same bytes.
+    pub(crate) same_as: Option<Seq>,
 }
 
 impl Draft {
@@ -170,7 +172,7 @@ impl<'a> Drafter<'a> {
             let detail = format!("{left_out} more records on one line are not read");
             problems.push(Problem::new(ProblemKind::Oversize, detail));
         }
-        Draft { entries, problems }
+        Draft { entries, problems, same_as: None }
     }
 
     /// Reads the head of a record that is too long to be read whole.
@@ -186,7 +188,7 @@ impl<'a> Drafter<'a> {
             drafted.text.unseen = length - head.len() as u64;
             entries.push(drafted);
         });
-        Draft { entries, problems }
+        Draft { entries, problems, same_as: None }
     }
 
     fn entry(&self, entry: &Entry<'_>, content: i64, ordinal: usize, bytes: u64) -> DraftEntry {

@@ -7,6 +7,7 @@ mod docs;
 mod home;
 mod prng;
 
+mod archives;
 mod collecting;
 mod concurrency;
 mod faults;

@@ -1,9 +1,10 @@
 //! OpenClaw, and pi, whose transcripts it writes: one JSONL file per session and agent.
 //!
 //! Read here: the file-backed store of the releases up to 2026.7.1, and the archives that every
-//! release leaves beside it. Not read yet: the index, cron, notes, compressed archives and the
-//! SQLite store of later releases; they are left out by name, so that `status` can say so.
+//! release leaves beside it, compressed or not. Not read yet: the index, cron, notes and the SQLite
+//! store of later releases; they are left out by name, so that `status` can say so.
 
+mod archives;
 mod files;
 mod lines;
 mod summary;
@@ -24,7 +25,7 @@ impl Format for OpenClaw {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn has_headers(&self) -> bool {
@@ -45,6 +46,10 @@ impl Format for OpenClaw {
 
     fn origin(&self, path: &[u8]) -> Origin {
         files::origin(path)
+    }
+
+    fn is_compressed(&self, path: &[u8]) -> bool {
+        archives::is_compressed(path)
     }
 
     fn decode<'a>(&self, origin: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>> {
@@ -69,6 +74,17 @@ impl Format for OpenClaw {
                 "transcripts of deleted sessions",
             ),
             ("agents/<agent>/sessions/<session>.jsonl.bak-*", "transcripts from before a repair"),
+            ("agents/<agent>/sessions/<session>.jsonl.full.bak", "the same"),
+            (
+                "agents/<agent>/sessions/<session>.jsonl.imported-<time>",
+                "transcripts that were moved into a database",
+            ),
+            (
+                "session-sqlite-import-archive/*.<session>.jsonl.*",
+                "the same, in a folder of their own; also below an agent",
+            ),
+            ("agents/<agent>/sessions/cold/<hash>.jsonl.zst", "transcripts no longer used"),
+            ("*.zst", "each of the above, compressed; given back decompressed"),
         ]
     }
 }
