@@ -78,7 +78,9 @@ fn origin_is_stable_and_agrees_with_the_claim() {
             assert_eq!(origin.part, part, "{}", path.escape_ascii());
             // Who or what it is about is said by its path, or by the records themselves.
             assert!(
-                origin.session.is_some() || part == Part::PromptHistory || origin.agent.is_some(),
+                origin.session.is_some()
+                    || origin.agent.is_some()
+                    || matches!(part, Part::PromptHistory | Part::CronJobs | Part::CronRuns),
                 "{}",
                 path.escape_ascii()
             );

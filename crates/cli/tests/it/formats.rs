@@ -43,6 +43,9 @@ fn for_people() {
       session-sqlite-import-archive/*.<session>.jsonl.*        the same, in a folder of their own; also below an agent
       agents/<agent>/sessions/cold/<hash>.jsonl.zst            transcripts no longer used
       *.zst                                                    each of the above, compressed; given back decompressed
+      cron/jobs.json                                           scheduled jobs; every version is kept
+      cron/runs/<job>.jsonl                                    what scheduled jobs did
+      cron/**/*.migrated                                       the same, from before a move into a database
     ");
 }
 

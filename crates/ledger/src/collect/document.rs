@@ -8,7 +8,7 @@ use super::batch::{Began, Ends, LongTail, Step};
 use super::lines::Cut;
 use super::look;
 use super::read::{READ, Reader};
-use crate::ids::GenerationId;
+use crate::ids::{GenerationId, Seq};
 use crate::project::draft::Drafter;
 use crate::{Result, spans};
 
@@ -55,8 +55,11 @@ impl Reader<'_, '_> {
             let rest = std::mem::take(&mut cut.carry);
             let draft = drafter.draft_oversize(&head, at);
             cut.closes_long_tail = Some(LongTail { rest, draft });
-        } else if let Some(generation) = self.same_version(&cut.carry)? {
-            cut.same(generation, 0, cut.carry.len() as u64);
+        } else if let Some(version) = self.same_version(&cut.carry)? {
+            // A record of its own all the same: what it says is the newest again.
+            let length = cut.carry.len() as u64;
+            self.builder.repeat(version, length, drafter.draft(&cut.carry));
+            cut.own(length);
         } else if !cut.carry.is_empty() {
             self.builder.record(&cut.carry, drafter.draft(&cut.carry))?;
             cut.own(cut.carry.len() as u64);
@@ -65,26 +68,31 @@ impl Reader<'_, '_> {
         self.finish(piece, at)
     }
 
-    /// An earlier version of the document that holds the same bytes.
-    fn same_version(&self, bytes: &[u8]) -> Result<Option<GenerationId>> {
+    /// The record of an earlier version of the document that holds the same bytes.
+    fn same_version(&self, bytes: &[u8]) -> Result<Option<Seq>> {
         let Some(known) = self.job.known.as_ref().filter(|_| !bytes.is_empty()) else {
             return Ok(None);
         };
-        let versions: Vec<GenerationId> = self
+        let versions: Vec<(GenerationId, Seq)> = self
             .conn
             .prepare_cached(
-                "SELECT id FROM generations WHERE source = ?1 AND cursor = ?2 AND tail_length = 0",
+                "SELECT g.id, r.seq
+                   FROM generations g
+                   JOIN spans s ON s.generation = g.id AND s.start = 0
+                   JOIN records r ON r.seq = s.first_seq AND r.length = g.cursor
+                  WHERE g.source = ?1 AND g.cursor = ?2 AND g.tail_length = 0
+                    AND r.same_as IS NULL",
             )?
-            .query_map((known.source, bytes.len() as i64), |row| row.get(0))?
+            .query_map((known.source, bytes.len() as i64), |row| Ok((row.get(0)?, row.get(1)?)))?
             .collect::<Result<_, _>>()?;
-        for version in versions {
+        for (version, seq) in versions {
             let mut rest = Some(bytes);
             spans::stream(self.conn, version, &mut |part| {
                 rest = rest.and_then(|rest| rest.strip_prefix(part));
                 Ok(())
             })?;
             if rest.is_some_and(<[u8]>::is_empty) {
-                return Ok(Some(version));
+                return Ok(Some(seq));
             }
         }
         Ok(None)

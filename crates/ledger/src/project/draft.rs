@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 
 use quipu_transcript::entry::{
-    Block, Entry, Kind, Marks, Parent, Response, Role, Says, Stop, TitleRank, Usage,
+    Block, CronJob, CronRun, Entry, Kind, Marks, Parent, Response, Role, Says, Stop, TitleRank,
+    Usage,
 };
 use quipu_transcript::format::{Format, Origin, Part};
 use quipu_transcript::problem::{Problem, ProblemKind};
@@ -78,6 +79,8 @@ pub(crate) enum Detail {
     Leaf { target: Option<PackedId> },
     Prompt,
     Document { bytes: u64 },
+    CronRun(Box<CronRun<'static>>),
+    CronJobs { bytes: u64, jobs: Vec<CronJob> },
 }
 
 #[derive(Debug)]
@@ -250,6 +253,8 @@ impl<'a> Drafter<'a> {
                             | Detail::Leaf { .. }
                             | Detail::Prompt
                             | Detail::Document { .. }
+                            | Detail::CronRun(_)
+                            | Detail::CronJobs { .. }
                     ),
                 ..entry.marks
             },
@@ -335,6 +340,8 @@ fn detail(entry: &Entry<'_>, text: &mut SearchText, bytes: u64) -> Detail {
         Kind::Leaf { target, .. } => Detail::Leaf { target: target.as_deref().map(PackedId::pack) },
         Kind::Prompt => Detail::Prompt,
         Kind::Document => Detail::Document { bytes },
+        Kind::CronRun(run) => Detail::CronRun(Box::new(own(run))),
+        Kind::CronJobs(jobs) => Detail::CronJobs { bytes, jobs: jobs.clone() },
         Kind::Message
         | Kind::ModelChange
         | Kind::ThinkingLevel(_)
@@ -342,6 +349,22 @@ fn detail(entry: &Entry<'_>, text: &mut SearchText, bytes: u64) -> Detail {
         | Kind::Reset { .. }
         | Kind::Note
         | Kind::Unknown => Detail::None,
+    }
+}
+
+fn own(run: &CronRun<'_>) -> CronRun<'static> {
+    let owned = |said: &Option<Cow<'_, str>>| said.as_deref().map(|said| said.to_owned().into());
+    CronRun {
+        job: run.job.to_string().into(),
+        action: owned(&run.action),
+        status: owned(&run.status),
+        summary: owned(&run.summary),
+        error: owned(&run.error),
+        session_id: owned(&run.session_id),
+        session_key: owned(&run.session_key),
+        model: owned(&run.model),
+        provider: owned(&run.provider),
+        ..*run
     }
 }
 

@@ -28,8 +28,19 @@ impl Fold {
     ) -> Result<Option<SessionRow>> {
         let Some(name) = self.session_name(tx, place, tip, &entry)? else {
             match first_sighting(tx, same_as, None)? {
-                Some(known) => insert_sighting(tx, id, known.id)?,
-                None => rows::insert(tx, place, id, &Standing::default(), &entry)?,
+                Some(known) => {
+                    insert_sighting(tx, id, known.id)?;
+                    // A list of jobs that is as it once was is the newest again.
+                    if let Detail::CronJobs { jobs, .. } = &entry.detail {
+                        rows::replace_cron_jobs(tx, place, known.id, jobs)?;
+                    }
+                }
+                None => {
+                    rows::insert(tx, place, id, &Standing::default(), &entry)?;
+                    for problem in &entry.problems {
+                        self.problem(tx, id, place.source, None, problem)?;
+                    }
+                }
             }
             return Ok(None);
         };
@@ -206,7 +217,12 @@ fn insert_sighting(tx: &Transaction<'_>, id: EntryId, entry: EntryId) -> Result<
 /// Whether an entry is a node of the session's tree.
 fn is_node(entry: &DraftEntry) -> bool {
     match entry.detail {
-        Detail::Header | Detail::Leaf { .. } | Detail::Prompt | Detail::Document { .. } => false,
+        Detail::Header
+        | Detail::Leaf { .. }
+        | Detail::Prompt
+        | Detail::Document { .. }
+        | Detail::CronRun(_)
+        | Detail::CronJobs { .. } => false,
         // Bookkeeping without an id of its own stands beside the conversation.
         _ => entry.uuid.is_some() || entry.role.is_some() || !entry.marks.is_side,
     }

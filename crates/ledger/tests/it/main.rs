@@ -10,6 +10,7 @@ mod prng;
 mod archives;
 mod collecting;
 mod concurrency;
+mod cron;
 mod faults;
 mod kill;
 mod properties;

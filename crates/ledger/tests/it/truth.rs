@@ -158,7 +158,7 @@ fn a_newer_ledger_is_refused() {
         let newer = rusqlite::Connection::open(path).unwrap();
         newer.execute_batch("PRAGMA user_version = 3").unwrap();
     });
-    assert!(matches!(error, Error::Newer { found: 2, known: 1, .. }), "{error:?}");
+    assert!(matches!(error, Error::Newer { found: 3, known: 2, .. }), "{error:?}");
 }
 
 #[test]

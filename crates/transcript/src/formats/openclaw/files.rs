@@ -1,7 +1,7 @@
 //! What OpenClaw's file names mean: which are transcripts, whose, and why the others are left out.
 //!
 //! Nothing but `agents/`, one agent, its `sessions/` and its `agent/` (to name the database there),
-//! and the folders of archives is ever looked into.
+//! the folders of archives, and `cron/` is ever looked into.
 
 use super::archives::{self, COLD, IMPORTED};
 use crate::format::{Archive, Claim, Node, Origin, Part};
@@ -15,7 +15,7 @@ const DATABASE: &str = "OpenClaw's session database: not collected yet";
 /// What lies beside `agents/` and is known, but not collected.
 const LEFT_OUT: &[(&[u8], &str)] = &[
     (b"workspace", "workspace notes: not collected yet"),
-    (b"cron", "cron jobs and runs: not collected yet"),
+    (b"cron", "the scheduler's own notes"),
     (b"memory", "semantic memory: derived from the notes"),
     (b"logs", "logs of the gateway"),
     (b"media", "received files"),
@@ -23,7 +23,10 @@ const LEFT_OUT: &[(&[u8], &str)] = &[
     (b"canvas", "web interface"),
     (b"skills", "skills"),
     (b"subagents", "bookkeeping of sub-agent runs"),
-    (b"state", "OpenClaw's state database"),
+    (
+        b"state",
+        "OpenClaw's state database, never opened: newer releases keep cron jobs and runs in it",
+    ),
     (b"update-check.json", "update check"),
 ];
 
@@ -51,6 +54,15 @@ pub(super) fn claim(path: &[u8], node: Node) -> Claim {
             if name.starts_with(b"openclaw-agent.sqlite") =>
         {
             Claim::LeaveOut(DATABASE)
+        }
+        ([b"cron"] | [b"cron", b"runs"], Node::Directory) => Claim::Enter,
+        ([b"cron", b"jobs.json" | b"jobs.json.migrated"], Node::File) => {
+            Claim::Collect(Part::CronJobs)
+        }
+        ([b"cron", b"runs", name], Node::File)
+            if name.ends_with(b".jsonl") || name.ends_with(b".jsonl.migrated") =>
+        {
+            Claim::Collect(Part::CronRuns)
         }
         ([b"workspace", b"reports", ..], _) => Claim::LeaveOut("generated reports"),
         ([first, ..], _) => LEFT_OUT
@@ -112,8 +124,11 @@ pub(super) fn origin(path: &[u8]) -> Origin {
     let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
     let name = parts.last().copied().unwrap_or_default();
     let mut origin = Origin::of(Part::Transcript, text(name));
-    if claim(path, Node::File) == Claim::Collect(Part::Transcript) {
-        name_transcript(&mut origin, &parts, name);
+    if let Claim::Collect(part) = claim(path, Node::File) {
+        origin.part = part;
+        if part == Part::Transcript {
+            name_transcript(&mut origin, &parts, name);
+        }
     }
     origin
 }
@@ -248,6 +263,25 @@ mod tests {
     }
 
     #[test]
+    fn r6_cron_jobs_and_runs_are_claimed() {
+        for (path, part) in [
+            ("cron/jobs.json", Part::CronJobs),
+            ("cron/jobs.json.migrated", Part::CronJobs),
+            ("cron/runs/5145dbcf.jsonl", Part::CronRuns),
+            ("cron/runs/5145dbcf.jsonl.migrated", Part::CronRuns),
+        ] {
+            assert_eq!(claim(path.as_bytes(), Node::File), Claim::Collect(part), "{path}");
+            let origin = origin(path.as_bytes());
+            assert_eq!((origin.part, origin.session), (part, None), "{path}");
+        }
+        for path in ["cron", "cron/runs"] {
+            assert_eq!(claim(path.as_bytes(), Node::Directory), Claim::Enter, "{path}");
+        }
+        let reason = claim(b"state", Node::Directory);
+        assert!(matches!(reason, Claim::LeaveOut(why) if why.contains("cron")), "{reason:?}");
+    }
+
+    #[test]
     fn r8_what_is_left_out_is_named() {
         let is_left_out = |path: &str, node| {
             let claim = claim(path.as_bytes(), node);
@@ -263,12 +297,13 @@ mod tests {
             "skills",
             "subagents",
             "memory",
-            "cron",
+            "state",
+            "cron/backups",
         ] {
             is_left_out(folder, Node::Directory);
         }
         for file in
-            ["subagents/runs.json", "memory/main.sqlite", "update-check.json", "cron/jobs.json"]
+            ["subagents/runs.json", "memory/main.sqlite", "update-check.json", "cron/jobs.json.bak"]
         {
             is_left_out(file, Node::File);
         }

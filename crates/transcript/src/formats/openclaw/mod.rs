@@ -1,16 +1,17 @@
 //! OpenClaw, and pi, whose transcripts it writes: one JSONL file per session and agent.
 //!
 //! Read here: the file-backed store of the releases up to 2026.7.1, and the archives that every
-//! release leaves beside it, compressed or not. Not read yet: the index, cron, notes and the SQLite
-//! store of later releases; they are left out by name, so that `status` can say so.
+//! release leaves beside it, compressed or not; scheduled jobs. Not read yet: the index, notes and
+//! the SQLite store of later releases; they are left out by name, so that `status` can say so.
 
 mod archives;
+mod cron;
 mod files;
 mod lines;
 mod summary;
 
 use crate::entry::{Entry, Kind};
-use crate::format::{Claim, Format, Node, Origin, Root};
+use crate::format::{Claim, Format, Node, Origin, Part, Root};
 
 /// OpenClaw's sessions under `~/.openclaw/agents/<agent>/sessions/`.
 pub struct OpenClaw;
@@ -53,12 +54,17 @@ impl Format for OpenClaw {
     }
 
     fn decode<'a>(&self, origin: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>> {
-        lines::decode(origin, json)
+        match origin.part {
+            Part::CronRuns => cron::decode_run(origin, json),
+            _ => lines::decode(origin, json),
+        }
     }
 
-    fn decode_document<'a>(&self, _origin: &Origin, _bytes: &'a [u8]) -> Entry<'a> {
-        // No part of OpenClaw's store is a document yet.
-        Entry { type_name: "document".into(), kind: Kind::Document, ..Entry::default() }
+    fn decode_document<'a>(&self, origin: &Origin, bytes: &'a [u8]) -> Entry<'a> {
+        match origin.part {
+            Part::CronJobs => cron::decode_jobs(bytes),
+            _ => Entry { type_name: "document".into(), kind: Kind::Document, ..Entry::default() },
+        }
     }
 
     fn reads(&self) -> &'static [(&'static str, &'static str)] {
@@ -85,6 +91,9 @@ impl Format for OpenClaw {
             ),
             ("agents/<agent>/sessions/cold/<hash>.jsonl.zst", "transcripts no longer used"),
             ("*.zst", "each of the above, compressed; given back decompressed"),
+            ("cron/jobs.json", "scheduled jobs; every version is kept"),
+            ("cron/runs/<job>.jsonl", "what scheduled jobs did"),
+            ("cron/**/*.migrated", "the same, from before a move into a database"),
         ]
     }
 }
