@@ -26,7 +26,7 @@ const TRUTH: &[&str] = &[
 const PROJECTION: &str = include_str!("schema/projection.sql");
 
 /// The shape of the projection tables. Raise it with any change to `projection.sql` or to the fold.
-const PROJECTION_SHAPE: i64 = 2;
+const PROJECTION_SHAPE: i64 = 3;
 
 /// The truth schema this version writes.
 pub(crate) fn truth_version() -> i64 {

@@ -203,6 +203,8 @@ pub struct RestoreReport {
     pub files: u64,
     /// Bytes written.
     pub bytes: u64,
+    /// Of these files, how many were compressed and are not any more.
+    pub decompressed: u64,
     /// Each of them.
     pub restored: Vec<RestoredFile>,
 }
@@ -218,6 +220,8 @@ pub struct RestoredFile {
     pub generation: i64,
     /// Its length.
     pub bytes: u64,
+    /// The file was compressed; this is what was in it, without the `.zst` in its name.
+    pub decompressed: bool,
 }
 
 /// A backup that was made.

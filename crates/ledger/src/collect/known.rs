@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use quipu_transcript::format;
 use rusqlite::{Connection, Row};
 
 use super::discover::Stat;
@@ -49,6 +50,17 @@ impl Known {
     /// How far the file was read, records and tail.
     pub(crate) fn reached(&self) -> u64 {
         self.cursor + self.tail_length
+    }
+
+    /// Whether its bytes on disk are zstd of what the ledger holds of it.
+    pub(crate) fn is_compressed(&self) -> bool {
+        format::by_name(&self.format).is_some_and(|format| format.is_compressed(&self.path))
+    }
+
+    /// Whether a read of it was interrupted. A compressed file is remembered with no size until it
+    /// was read to its end: how much there is to read is not to be seen from outside.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        if self.is_compressed() { self.stat.size == 0 } else { self.stat.size > self.reached() }
     }
 
     fn from_row(row: &Row<'_>) -> rusqlite::Result<Known> {

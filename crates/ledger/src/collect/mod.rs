@@ -13,6 +13,7 @@
 mod batch;
 mod changed;
 mod changes;
+mod decompress;
 mod discover;
 mod document;
 mod index;
@@ -27,8 +28,7 @@ mod write;
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::thread;
@@ -64,7 +64,7 @@ const QUEUE: usize = 2;
 /// Units of work that may be read, or wait to be written, beside those that are being read.
 const AHEAD: usize = 2;
 
-/// At most this many files that begin alike are read one after another.
+/// At most this many files that are alike are read one after another.
 const MOST_PHASES: usize = 16;
 
 /// How often files are looked at again that another process moved meanwhile.
@@ -247,7 +247,7 @@ fn carry_out(
     }
 
     let mut dropped = 0;
-    for jobs in phases(plan) {
+    for jobs in phases(roots, plan) {
         if !jobs.is_empty() {
             dropped += run(ledger, roots, &jobs, report, &mut skipped, progress)?;
         }
@@ -264,25 +264,41 @@ fn unreadable(roots: &[RootPath], skip: &Skipped) -> Option<(PathBuf, String)> {
     Some((absolute(&roots.get(skip.root)?.path, &skip.path), why.clone()))
 }
 
-/// New files that begin alike may be copies of each other: the longer waits until the shorter is in
-/// the ledger.
-fn phases(plan: Plan) -> Vec<Vec<Job>> {
-    let mut alike: HashMap<known::Print, Vec<(u64, usize)>> = HashMap::new();
+/// New files that begin alike, or are of one session, may be copies of each other: the longer waits
+/// until the shorter is in the ledger.
+fn phases(roots: &[RootPath], plan: Plan) -> Vec<Vec<Job>> {
+    let mut alike: HashMap<Alike, Vec<usize>> = HashMap::new();
     for (index, job) in plan.jobs.iter().enumerate().filter(|(_, job)| job.known.is_none()) {
-        let mut head = vec![0; known::HEAD.min(usize::try_from(job.size).unwrap_or(known::HEAD))];
-        let is_read = read::open(&job.root_path, &job.absolute)
-            .and_then(|file| file.read_exact_at(&mut head, 0))
-            .is_ok();
-        if is_read && !head.is_empty() {
-            alike.entry(known::print(&head)).or_default().push((job.size, index));
+        let Some(format) = roots.get(job.root).map(|root| root.format) else { continue };
+        let origin = format.origin(&job.path);
+        let head = read::head(format, job);
+        if origin.part.is_transcript()
+            && let Some(session) = read::session_of(format, &origin, &head)
+        {
+            let session = Alike::Session(format.name(), origin.agent, session);
+            alike.entry(session).or_default().push(index);
+        }
+        if !head.is_empty() {
+            alike.entry(Alike::Head(known::print(&head))).or_default().push(index);
         }
     }
-    let mut phase_of: HashMap<usize, usize> = HashMap::new();
-    for mut group in alike.into_values().filter(|group| group.len() > 1) {
-        group.sort_unstable();
-        for (phase, (_, index)) in group.into_iter().enumerate() {
-            phase_of.insert(index, phase.min(MOST_PHASES - 1));
+    alike.retain(|_, jobs| jobs.len() > 1);
+    let mut alike_to: HashMap<usize, Vec<&Alike>> = HashMap::new();
+    for (key, jobs) in &alike {
+        for job in jobs {
+            alike_to.entry(*job).or_default().push(key);
         }
+    }
+    let mut waiting: Vec<(u64, usize)> =
+        alike_to.keys().filter_map(|job| Some((plan.jobs.get(*job)?.size, *job))).collect();
+    waiting.sort_unstable();
+    let mut next: HashMap<&Alike, usize> = HashMap::new();
+    let mut phase_of: HashMap<usize, usize> = HashMap::new();
+    for (_, job) in waiting {
+        let keys = alike_to.get(&job).map_or(&[][..], Vec::as_slice);
+        let phase = keys.iter().filter_map(|key| next.get(key)).max().copied().unwrap_or(0);
+        next.extend(keys.iter().map(|key| (*key, phase + 1)));
+        phase_of.insert(job, phase.min(MOST_PHASES - 1));
     }
     let mut phases: Vec<Vec<Job>> = Vec::new();
     for (index, job) in plan.jobs.into_iter().enumerate() {
@@ -295,6 +311,15 @@ fn phases(plan: Plan) -> Vec<Vec<Job>> {
         }
     }
     phases
+}
+
+/// What two new files may have in common.
+#[derive(PartialEq, Eq, Hash)]
+enum Alike {
+    /// The first kilobyte.
+    Head(known::Print),
+    /// The session: format, agent, id.
+    Session(&'static str, Option<String>, String),
 }
 
 /// Reads and writes some jobs. Returns how many were dropped.
@@ -466,7 +491,9 @@ impl Readers<'_> {
         for number in unit {
             let Some(job) = self.jobs.get(number) else { break };
             let Some(root) = self.roots.get(job.root) else { break };
-            match read::read(ledger.conn(), root.format, job, number, &mut builder, work)? {
+            let folder = self.path.parent().unwrap_or(Path::new(""));
+            let ledger = read::Held { conn: ledger.conn(), folder };
+            match read::read(&ledger, root.format, job, number, &mut builder, work)? {
                 Outcome::Done => {}
                 Outcome::Skipped(reason) => {
                     skipped.push(Skipped { root: job.root, path: job.path.clone(), reason })

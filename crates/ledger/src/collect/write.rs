@@ -50,7 +50,7 @@ impl Position {
             number: known.number,
             cursor: known.cursor,
             tail_length: known.tail_length,
-            is_fresh: known.number > 1 && known.stat.size > known.reached(),
+            is_fresh: known.number > 1 && known.is_unfinished(),
         }
     }
 }
@@ -255,6 +255,10 @@ impl<'a> Writer<'a> {
             (Step::Refuse(_), Some(Progress::At(position))) => *position,
             _ => return Err(Error::damaged("a piece that goes on from nowhere".to_owned())),
         };
+        if let Some(what) = piece.damage {
+            let (at, source) = (clock::now_ms(), position.source.0);
+            self.event(tx, &Event::Damaged { at, source, what: what.to_owned() })?;
+        }
         if let Some(long) = piece.closes_long_tail.take() {
             let length = position.tail_length + long.rest.len() as u64;
             self.long_record(tx, format, &origin, &mut position, length, &long.rest, long.draft)?;

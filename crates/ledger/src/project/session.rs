@@ -386,7 +386,9 @@ fn state(conn: &Connection, session: SessionRow) -> Result<&'static str> {
         let state = match (row.get::<_, bool>(3)?, archive) {
             (true, _) => "gone",
             (false, Some(Archive::Deleted)) => "deleted",
-            (false, Some(Archive::Reset | Archive::Backup)) => "archived",
+            (false, Some(Archive::Reset | Archive::Backup | Archive::Imported | Archive::Cold)) => {
+                "archived"
+            }
             (false, None) => "live",
         };
         // Alphabetical order happens to be wrong; this is the order of liveliness.
@@ -459,6 +461,24 @@ impl Sessions {
             .get_mut(&row)
             .map(|(_, session)| session)
             .ok_or_else(|| crate::Error::damaged("a session lost its row".to_owned()))
+    }
+
+    /// The name of the session of that row.
+    pub(crate) fn name_of(
+        &self,
+        conn: &Connection,
+        format: &'static dyn Format,
+        row: SessionRow,
+    ) -> Result<Option<Name>> {
+        if let Some((name, _)) = self.open.get(&row) {
+            return Ok(Some(name.clone()));
+        }
+        Ok(conn
+            .prepare_cached("SELECT agent, session_id FROM sessions WHERE id = ?1")?
+            .query_row([row], |row| {
+                Ok(Name { format: format.name(), agent: row.get(0)?, id: row.get(1)? })
+            })
+            .optional()?)
     }
 
     /// Writes all rows that changed.

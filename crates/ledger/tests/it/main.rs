@@ -8,9 +8,11 @@ mod home;
 mod index;
 mod prng;
 
+mod archives;
 mod backups;
 mod collecting;
 mod concurrency;
+mod cron;
 mod faults;
 mod kill;
 mod properties;
