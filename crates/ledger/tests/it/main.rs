@@ -13,6 +13,7 @@ mod concurrency;
 mod cron;
 mod faults;
 mod kill;
+mod notes;
 mod properties;
 mod rewrites;
 mod secrets;
