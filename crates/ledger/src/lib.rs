@@ -21,7 +21,7 @@ mod schema;
 mod spans;
 pub mod wire;
 
-pub use collect::{Progress, RootPath, collect};
+pub use collect::{Progress, RootPath, Selection, collect};
 pub use error::{Error, Result, Trouble};
 pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;

@@ -21,6 +21,7 @@ mod look;
 mod plan;
 mod read;
 mod rewrite;
+mod select;
 mod tail;
 mod write;
 
@@ -34,6 +35,7 @@ use std::time::{Duration, Instant};
 
 pub use discover::RootPath;
 pub(crate) use discover::{Discovery, RootState, absolute, discover, summarise};
+pub use select::Selection;
 
 use crate::ledger::Ledger;
 use crate::project::rebuild;
@@ -131,6 +133,7 @@ pub(crate) fn resolve(roots: &[RootPath]) -> Vec<RootPath> {
         .map(|root| RootPath {
             format: root.format,
             path: std::fs::canonicalize(&root.path).unwrap_or_else(|_| root.path.clone()),
+            selection: root.selection,
         })
         .collect()
 }

@@ -14,6 +14,7 @@ mod cron;
 mod faults;
 mod kill;
 mod notes;
+mod priorities;
 mod properties;
 mod rewrites;
 mod secrets;
