@@ -29,7 +29,7 @@ pub mod wire;
 pub use backup::{
     Backup, BackupProgress, BackupTarget, Prepared, backup, backups, prepare_restore,
 };
-pub use collect::{Progress, RootPath, collect, collect_changed};
+pub use collect::{Progress, RootPath, Selection, collect, collect_changed};
 pub use error::{Error, Result, Trouble};
 pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;

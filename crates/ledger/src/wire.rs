@@ -135,6 +135,8 @@ pub struct FormatStatus {
     pub records: u64,
     /// Bytes that `restore` would give back.
     pub bytes: u64,
+    /// The same by priority, the most important first.
+    pub priorities: Vec<PriorityStatus>,
     /// What was seen and not collected.
     pub skipped: Vec<SkippedFiles>,
     /// Record types that this version does not know, with their number.
@@ -145,6 +147,19 @@ pub struct FormatStatus {
     pub rewritten: u64,
     /// The transcript on disk that was not changed for the longest time.
     pub oldest: Option<OldestTranscript>,
+}
+
+/// What is kept of one priority.
+#[derive(Debug, Clone, Serialize)]
+pub struct PriorityStatus {
+    /// 0 transcripts and indexes, 1 scheduled jobs, 2 notes.
+    pub priority: u8,
+    /// Files followed.
+    pub sources: u64,
+    /// Records kept.
+    pub records: u64,
+    /// Bytes that `restore` would give back.
+    pub bytes: u64,
 }
 
 /// A place that quipu looked at.

@@ -68,7 +68,7 @@ struct Context {
 impl Context {
     /// Where files are looked for.
     fn roots(&self) -> Vec<RootPath> {
-        roots::flatten(&self.settings.roots)
+        roots::flatten(&self.settings.roots, self.settings.selection())
     }
 
     /// Opens the ledger for writing, creating it if absent.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use quipu_ledger::wire::{FormatStatus, OldestTranscript, SkippedFiles, Status};
+use quipu_ledger::wire::{FormatStatus, OldestTranscript, PriorityStatus, SkippedFiles, Status};
 use quipu_transcript::format;
 use quipu_transcript::problem::ProblemKind;
 
@@ -13,10 +13,10 @@ use crate::output::{Column, Look, Text, ago, bytes, count, day, number, ratio};
 /// Show what the ledger holds, what was left out, and why
 ///
 /// Looks at the disk but collects nothing. For each format: where quipu looked,
-/// what it holds, which files it leaves out and for which reason, which record
-/// types it does not know, which files are gone from disk, and the oldest
-/// transcript with its days left under the agent's clean-up. Then everything
-/// odd that was noted, by kind.
+/// what it holds (by priority: transcripts, scheduled jobs, notes), which files
+/// it leaves out and for which reason, which record types it does not know,
+/// which files are gone from disk, and the oldest transcript with its days left
+/// under the agent's clean-up. Then everything odd that was noted, by kind.
 ///
 /// Example:
 ///   quipu status --json | jq '.formats[] | {format, sessions, gone}'
@@ -121,6 +121,10 @@ fn format_facts(
             count(format.sources, "file")
         );
         add("records", vec![Text::plain(records)]);
+        // One priority alone is all there is.
+        if format.priorities.len() > 1 {
+            add("of these", format.priorities.iter().map(priority_text).collect());
+        }
     }
     let states = format.states.iter().filter(|(state, _)| state.as_str() != "live");
     add("states", states.map(|(state, sessions)| state_text(state, *sessions)).collect());
@@ -142,6 +146,22 @@ fn format_facts(
     });
     add("unknown", unknown.collect());
     facts
+}
+
+/// What is kept of one priority, in words.
+fn priority_text(group: &PriorityStatus) -> Text {
+    let what = match group.priority {
+        0 => "transcripts",
+        1 => "scheduled jobs",
+        _ => "notes",
+    };
+    Text::plain(format!(
+        "P{} {what}: {}, {} in {}",
+        group.priority,
+        count(group.records, "record"),
+        bytes(group.bytes),
+        count(group.sources, "file")
+    ))
 }
 
 /// At most this many files are named for one reason; `--json` names more.

@@ -23,6 +23,7 @@ mod look;
 mod plan;
 mod read;
 mod rewrite;
+mod select;
 mod tail;
 mod write;
 
@@ -37,6 +38,7 @@ use std::time::{Duration, Instant};
 pub(crate) use changed::claimed;
 pub use discover::RootPath;
 pub(crate) use discover::{Discovery, Folder, RootState, absolute, discover, summarise};
+pub use select::Selection;
 
 use crate::ledger::Ledger;
 use crate::project::rebuild;
@@ -192,6 +194,7 @@ pub(crate) fn resolve(roots: &[RootPath]) -> Vec<RootPath> {
         .map(|root| RootPath {
             format: root.format,
             path: std::fs::canonicalize(&root.path).unwrap_or_else(|_| root.path.clone()),
+            selection: root.selection,
         })
         .collect()
 }

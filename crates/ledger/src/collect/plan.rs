@@ -116,10 +116,13 @@ pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>)
             None => at_home.get(index).copied().flatten().filter(|home| !moved.contains_key(home)),
         };
         let source = source.and_then(|source| known.get(source));
+        if let Some(source) = source.filter(|source| source.is_gone) {
+            plan.back.push(source.clone());
+        }
+        if found.is_left_out {
+            continue;
+        }
         if let Some(source) = source {
-            if source.is_gone {
-                plan.back.push(source.clone());
-            }
             let is_same = source.stat == found.stat
                 // A rename changes the time of the last status change and nothing else.
                 || (moved_here.contains_key(&index)

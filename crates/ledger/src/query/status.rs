@@ -11,7 +11,9 @@ use crate::collect::{
     Discovery, RootPath, RootState, absolute, discover, known, resolve, summarise,
 };
 use crate::ledger::Ledger;
-use crate::wire::{FormatStatus, LedgerStatus, OldestTranscript, RootStatus, SkippedFiles, Status};
+use crate::wire::{
+    FormatStatus, LedgerStatus, OldestTranscript, PriorityStatus, RootStatus, SkippedFiles, Status,
+};
 use crate::{Result, clock, schema};
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
@@ -151,6 +153,7 @@ fn format_status(
         sources,
         records,
         bytes,
+        priorities: priorities(conn, format)?,
         skipped,
         unknown_types: counts(
             conn,
@@ -163,6 +166,34 @@ fn format_status(
         rewritten,
         oldest: oldest(format, resolved, discovery),
     })
+}
+
+/// What is kept of each priority, the most important first.
+fn priorities(conn: &Connection, format: &dyn Format) -> Result<Vec<PriorityStatus>> {
+    let mut statement = conn.prepare(
+        "SELECT s.first_path,
+                sum(g.records),
+                sum(CASE WHEN g.id = s.generation THEN g.cursor + g.tail_length ELSE 0 END)
+           FROM sources s JOIN generations g ON g.source = s.id
+          WHERE s.kind = 'file' AND s.format = ?1 AND s.refused IS NULL
+          GROUP BY s.id",
+    )?;
+    let mut rows = statement.query([format.name()])?;
+    let mut priorities: BTreeMap<u8, PriorityStatus> = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let path = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+        let priority = format.origin(path).part.priority();
+        let group = priorities.entry(priority).or_insert_with(|| PriorityStatus {
+            priority,
+            sources: 0,
+            records: 0,
+            bytes: 0,
+        });
+        group.sources += 1;
+        group.records += row.get::<_, i64>(1)?.cast_unsigned();
+        group.bytes += row.get::<_, i64>(2)?.cast_unsigned();
+    }
+    Ok(priorities.into_values().collect())
 }
 
 /// Files of unknown names in which nothing was found.
@@ -195,7 +226,7 @@ fn oldest(
         .filter(|found| {
             roots.get(found.root).is_some_and(|root| root.format.name() == format.name())
         })
-        .filter(|found| found.part.is_transcript())
+        .filter(|found| found.part.is_transcript() && !found.is_left_out)
         .min_by_key(|found| found.stat.mtime_ns)?;
     let root = roots.get(found.root)?;
     let modified_at = found.stat.mtime_ns / 1_000_000;

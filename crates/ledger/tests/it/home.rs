@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use quipu_ledger::wire::SyncReport;
-use quipu_ledger::{Generations, Ledger, RootPath, What};
+use quipu_ledger::{Generations, Ledger, RootPath, Selection, What};
 use quipu_transcript::format;
 use rusqlite::Connection;
 
@@ -63,6 +63,7 @@ impl Home {
             .map(|(name, folder)| RootPath {
                 format: format::by_name(name).unwrap(),
                 path: self.path(folder),
+                selection: Selection::default(),
             })
             .collect()
     }
@@ -104,7 +105,15 @@ impl Home {
 
     #[track_caller]
     pub(crate) fn sync(&self) -> SyncReport {
-        quipu_ledger::collect(&mut self.open(), &self.roots(), &mut |_| {}).unwrap()
+        self.sync_selected(Selection::default())
+    }
+
+    /// Collects only what is selected.
+    #[track_caller]
+    pub(crate) fn sync_selected(&self, selection: Selection) -> SyncReport {
+        let mut roots = self.roots();
+        roots.iter_mut().for_each(|root| root.selection = selection);
+        quipu_ledger::collect(&mut self.open(), &roots, &mut |_| {}).unwrap()
     }
 
     /// A plain connection, as a person with `sqlite3` has.

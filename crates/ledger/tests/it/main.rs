@@ -15,6 +15,8 @@ mod concurrency;
 mod cron;
 mod faults;
 mod kill;
+mod notes;
+mod priorities;
 mod properties;
 mod restores;
 mod rewrites;

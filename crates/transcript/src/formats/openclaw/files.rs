@@ -1,9 +1,10 @@
 //! What OpenClaw's file names mean: which are transcripts, whose, and why the others are left out.
 //!
 //! Nothing but `agents/`, one agent, its `sessions/` and its `agent/` (to name the database there),
-//! the folders of archives, and `cron/` is ever looked into.
+//! the folders of archives, `cron/` and the workspaces' notes is ever looked into.
 
 use super::archives::{self, COLD, IMPORTED};
+use super::notes;
 use crate::format::{Archive, Claim, Node, Origin, Part};
 use crate::names;
 
@@ -16,7 +17,6 @@ const DATABASE: &str = "OpenClaw's session database: not collected yet";
 
 /// What lies beside `agents/` and is known, but not collected.
 const LEFT_OUT: &[(&[u8], &str)] = &[
-    (b"workspace", "workspace notes: not collected yet"),
     (b"cron", "the scheduler's own notes"),
     (b"memory", "semantic memory: derived from the notes"),
     (b"logs", "logs of the gateway"),
@@ -66,7 +66,7 @@ pub(super) fn claim(path: &[u8], node: Node) -> Claim {
         {
             Claim::Collect(Part::CronRuns)
         }
-        ([b"workspace", b"reports", ..], _) => Claim::LeaveOut("generated reports"),
+        ([folder, inside @ ..], _) if notes::agent(folder).is_some() => notes::claim(inside, node),
         ([first, ..], _) => LEFT_OUT
             .iter()
             .find(|(name, _)| name == first)
@@ -131,9 +131,13 @@ pub(super) fn origin(path: &[u8]) -> Origin {
     let mut origin = Origin::of(Part::Transcript, text(name));
     if let Claim::Collect(part) = claim(path, Node::File) {
         origin.part = part;
-        match part {
-            Part::Transcript => name_transcript(&mut origin, &parts, name),
-            Part::Index => origin.agent = parts.get(1).map(|agent| text(agent)),
+        match (part, parts.as_slice()) {
+            (Part::Transcript, _) => name_transcript(&mut origin, &parts, name),
+            (Part::Index, [_, agent, ..]) => origin.agent = Some(text(agent)),
+            (Part::Note, [folder, inside @ ..]) => {
+                origin.agent = notes::agent(folder).map(text);
+                origin.name = text(&inside.join(&b'/'));
+            }
             _ => {}
         }
     }
@@ -303,7 +307,6 @@ mod tests {
             assert!(matches!(claim, Claim::LeaveOut(_)), "{path}: {claim:?}");
         };
         for folder in [
-            "workspace",
             "workspace/reports",
             "logs",
             "media",

@@ -1,14 +1,16 @@
 //! OpenClaw, and pi, whose transcripts it writes: one JSONL file per session and agent.
 //!
 //! Read here: the file-backed store of the releases up to 2026.7.1, and the archives that every
-//! release leaves beside it, compressed or not; their index; scheduled jobs. Not read yet: notes and
-//! the SQLite store of later releases; they are left out by name, so that `status` can say so.
+//! release leaves beside it, compressed or not; their index; scheduled jobs; memory and personality
+//! notes. Not read yet: the SQLite store of later releases; it is left out by name, so that `status`
+//! can say so.
 
 mod archives;
 mod cron;
 mod files;
 mod index;
 mod lines;
+mod notes;
 mod summary;
 
 use crate::entry::{Entry, Kind};
@@ -69,6 +71,7 @@ impl Format for OpenClaw {
     fn decode_document<'a>(&self, origin: &Origin, bytes: &'a [u8]) -> Entry<'a> {
         match origin.part {
             Part::CronJobs => cron::decode_jobs(bytes),
+            Part::Note => notes::decode(bytes),
             _ => Entry { type_name: "document".into(), kind: Kind::Document, ..Entry::default() },
         }
     }
@@ -105,6 +108,12 @@ impl Format for OpenClaw {
             ("cron/jobs.json", "scheduled jobs; every version is kept"),
             ("cron/runs/<job>.jsonl", "what scheduled jobs did"),
             ("cron/**/*.migrated", "the same, from before a move into a database"),
+            ("workspace/MEMORY.md, memory/**/*.md", "memory notes; every version is kept"),
+            (
+                "workspace/{SOUL,IDENTITY,USER,AGENTS,…}.md",
+                "personality notes; every version is kept",
+            ),
+            ("workspace-<agent>/", "the same, of another agent"),
         ]
     }
 }
