@@ -51,9 +51,13 @@ pub fn restore(
     let mut report = RestoreReport::default();
     let mut folders = Folders::default();
     let mut statement = conn.prepare(
-        "SELECT s.id, s.format, s.root, s.path, g.id, g.number, g.mtime_ns, g.id = s.generation
+        "SELECT s.id, s.format, s.root, s.path, g.id, g.number, g.mtime_ns, g.id = s.generation,
+                s.kind = 'rows'
            FROM sources s JOIN generations g ON g.source = s.id
-          WHERE s.kind = 'file' AND s.refused IS NULL
+          WHERE s.refused IS NULL
+            AND (s.kind = 'file'
+                 -- A database itself has no bytes; its sessions have.
+                 OR s.kind = 'rows' AND EXISTS (SELECT 1 FROM spans p WHERE p.generation = g.id))
           ORDER BY s.id, g.number",
     )?;
     let mut rows = statement.query([])?;
@@ -86,6 +90,7 @@ pub fn restore(
             format,
             generation: number,
             bytes,
+            from_rows: row.get(8)?,
         });
     }
     if let (Generations::Number(number), true) = (generations, report.files == 0) {

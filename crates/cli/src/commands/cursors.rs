@@ -4,7 +4,7 @@ use quipu_ledger::wire::Cursor;
 
 use super::Context;
 use crate::error::Result;
-use crate::output::{Column, Look, Text, minute, number};
+use crate::output::{Column, Look, Text, count, minute, number};
 
 /// List how far each followed file was read
 ///
@@ -64,6 +64,11 @@ fn row(cursor: &Cursor) -> Vec<Text> {
     }
     if cursor.tail > 0 {
         notes.push(format!("+{} waiting", number(cursor.tail)));
+    }
+    match (cursor.kind.as_str(), cursor.rows) {
+        ("database", Some(sessions)) => notes.push(count(sessions, "transcript")),
+        (_, Some(rows)) => notes.push(count(rows, "row")),
+        _ => {}
     }
     if cursor.generation > 1 {
         notes.push(format!("generation {}", cursor.generation));

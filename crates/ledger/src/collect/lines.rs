@@ -78,22 +78,25 @@ impl Reader<'_, '_> {
         let found = self
             .conn
             .prepare_cached(
-                "SELECT g.id, s.format, s.first_path
+                "SELECT g.id, s.format, s.first_path, s.kind = 'file'
                    FROM generations g JOIN sources s ON s.id = g.source
                   WHERE g.head = ?1 AND g.head_length = ?2
                   ORDER BY g.cursor DESC, g.id LIMIT 1",
             )?
             .query_row((print(&head), length as i64), |row| {
-                Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, Vec<u8>>(2)?))
+                let format: String = row.get(1)?;
+                Ok((row.get(0)?, format, row.get::<_, Vec<u8>>(2)?, row.get::<_, bool>(3)?))
             })
             .optional()?;
-        Ok(found.map(|(generation, format, path)| {
-            let is_same_session = format::by_name(&format).is_some_and(|format| {
-                let origin = format.origin(&path);
-                format.name() == self.format.name()
-                    && (&origin.agent, &origin.session)
-                        == (&self.origin.agent, &self.origin.session)
-            });
+        Ok(found.map(|(generation, format, path, is_file)| {
+            // What is in a file and in a database is seen in both places.
+            let is_same_session = is_file
+                && format::by_name(&format).is_some_and(|format| {
+                    let origin = format.origin(&path);
+                    format.name() == self.format.name()
+                        && (&origin.agent, &origin.session)
+                            == (&self.origin.agent, &self.origin.session)
+                });
             Original { generation, is_same_session }
         }))
     }

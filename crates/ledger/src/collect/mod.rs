@@ -20,6 +20,7 @@ mod look;
 mod plan;
 mod read;
 mod rewrite;
+pub(crate) mod rows;
 mod tail;
 mod write;
 
@@ -142,12 +143,13 @@ fn collect_once(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<usize> {
     let known = known::all(ledger.conn())?;
-    let discovery = {
+    let mut discovery = {
         let by_path = known::by_path(&known);
         discover(roots, &|root, path| {
             by_path.contains_key(&(root.format.name(), root.path.as_os_str().as_bytes(), path))
         })
     };
+    let databases = rows::take(&mut discovery);
     let plan = plan::plan(roots, &discovery, known);
     let mut skipped = discovery.skipped;
 
@@ -178,6 +180,9 @@ fn collect_once(
             dropped += run(ledger, roots, &jobs, report, &mut skipped, progress)?;
         }
     }
+    // What is in a database may repeat what is in files, so files come first.
+    let mut sync = rows::Sync { ledger, roots, report, skipped: &mut skipped, progress };
+    dropped += sync.databases(&databases)?;
     report.skipped = summarise(roots, &skipped);
     Ok(dropped)
 }

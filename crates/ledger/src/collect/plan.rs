@@ -32,9 +32,29 @@ pub(crate) struct Renamed {
     pub(crate) path: Vec<u8>,
 }
 
-/// A file to read.
+/// What a source is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A file.
+    File,
+    /// A session in a database, or the database itself.
+    Rows,
+}
+
+impl Kind {
+    /// The stable name that is stored.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Kind::File => "file",
+            Kind::Rows => "rows",
+        }
+    }
+}
+
+/// A source to read.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
+    pub(crate) kind: Kind,
     pub(crate) root: usize,
     pub(crate) root_path: PathBuf,
     pub(crate) path: Vec<u8>,
@@ -135,6 +155,7 @@ pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>)
         }
         let Some(root) = roots.get(found.root) else { continue };
         plan.jobs.push(Job {
+            kind: Kind::File,
             root: found.root,
             root_path: root.path.clone(),
             path: found.path.clone(),
@@ -163,7 +184,7 @@ pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>)
 
 /// Whether there is certainly no such file. A folder that cannot be read hides files that are still
 /// there.
-fn is_absent(path: &Path) -> bool {
+pub(super) fn is_absent(path: &Path) -> bool {
     match fs::metadata(path) {
         Ok(meta) => !meta.is_file(),
         Err(error) => {

@@ -88,7 +88,7 @@ pub(crate) fn read(
     match origin.part.framing() {
         Framing::Lines => reader.lines()?,
         Framing::Document => reader.document()?,
-        // Nothing claims such a part yet.
+        // Nothing claims an index yet; databases are read by `rows`.
         Framing::Index | Framing::Rows => {}
     }
     Ok(Outcome::Done)
@@ -179,6 +179,7 @@ impl Reader<'_, '_> {
             stat: self.stat,
             prints: ends.prints(),
             is_still: self.is_still,
+            rows: None,
         }
     }
 }

@@ -77,6 +77,7 @@ fn run() {
             }
             quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
         },
+        "hold a database" => crate::rows::hold(&home),
         other => panic!("no such task: {other}"),
     }
 }

@@ -13,6 +13,7 @@ mod faults;
 mod kill;
 mod properties;
 mod rewrites;
+mod rows;
 mod secrets;
 mod spec;
 mod torture;

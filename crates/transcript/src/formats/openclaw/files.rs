@@ -5,8 +5,11 @@
 
 use crate::format::{Archive, Claim, Node, Origin, Part};
 use crate::names;
+use crate::rows;
 
-const DATABASE: &str = "OpenClaw's session database: not collected yet";
+const DATABASE: &[u8] = b"openclaw-agent.sqlite";
+const DATABASE_FOLDER: &str = "a folder where OpenClaw's session database should be";
+const DATABASE_COPY: &str = "copy of OpenClaw's session database";
 const COMPRESSED: &str = "compressed archive: not collected yet";
 const ARCHIVED: &str = "archived transcript: not collected yet";
 
@@ -48,10 +51,14 @@ pub(super) fn claim(path: &[u8], node: Node) -> Claim {
         ([b"agents", _, .., b"session-sqlite-import-archive"], Node::Directory) => {
             Claim::LeaveOut(ARCHIVED)
         }
-        ([b"agents", _, b"agent", name], Node::File)
-            if name.starts_with(b"openclaw-agent.sqlite") =>
-        {
-            Claim::LeaveOut(DATABASE)
+        ([b"agents", _, b"agent", DATABASE], Node::File) => Claim::Collect(Part::Database),
+        ([b"agents", _, b"agent", DATABASE], Node::Directory) => Claim::LeaveOut(DATABASE_FOLDER),
+        ([b"agents", _, b"agent", name], Node::File) if name.starts_with(DATABASE) => {
+            match name.strip_prefix(DATABASE) {
+                // SQLite's own, and part of the database.
+                Some(b"-wal" | b"-shm" | b"-journal") => Claim::Ignore,
+                _ => Claim::LeaveOut(DATABASE_COPY),
+            }
         }
         ([b"workspace", b"reports", ..], _) => Claim::LeaveOut("generated reports"),
         ([first, ..], _) => LEFT_OUT
@@ -94,6 +101,24 @@ fn claim_session_file(name: &[u8]) -> Claim {
 pub(super) fn origin(path: &[u8]) -> Origin {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let mut origin = Origin::of(Part::Transcript, text(name));
+    let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
+    match parts.as_slice() {
+        [b"agents", agent, b"agent", DATABASE] => {
+            origin.part = Part::Database;
+            origin.agent = Some(text(agent));
+            return origin;
+        }
+        // A session in the database: no such file exists, but it is named like one.
+        [b"agents", agent, b"agent", DATABASE, name] => {
+            if let Some((stem, archive)) = transcript(name) {
+                origin.agent = Some(text(agent));
+                origin.session = Some(rows::session(&text(stem)));
+                origin.archive = archive;
+            }
+            return origin;
+        }
+        _ => {}
+    }
     if claim(path, Node::File) == Claim::Collect(Part::Transcript)
         && let Some((stem, archive)) = transcript(name)
     {
@@ -132,7 +157,7 @@ fn transcript(name: &[u8]) -> Option<(&[u8], Option<Archive>)> {
 /// A thread's transcript is named `<session>-topic-<encodeURIComponent(thread)>`.
 fn session(stem: &str) -> String {
     let Some((id, thread)) = stem.split_once(TOPIC) else { return stem.to_owned() };
-    match percent_decoded(thread) {
+    match rows::percent_decoded(thread) {
         Some(thread) if !id.is_empty() => format!("{id}{TOPIC}{thread}"),
         _ => stem.to_owned(),
     }
@@ -146,22 +171,6 @@ const TOPIC: &str = "-topic-";
 pub(super) fn is_named(session: &str, id: &str) -> bool {
     session.strip_suffix(id).is_some_and(|before| before.is_empty() || before.ends_with('_'))
         || session.strip_prefix(id).is_some_and(|thread| thread.starts_with(TOPIC))
-}
-
-/// `None` if it is not what `encodeURIComponent` can have written.
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = text.bytes();
-    let mut decoded = Vec::with_capacity(text.len());
-    while let Some(byte) = bytes.next() {
-        decoded.push(if byte == b'%' {
-            let high = char::from(bytes.next()?).to_digit(16)?;
-            let low = char::from(bytes.next()?).to_digit(16)?;
-            u8::try_from(high * 16 + low).ok()?
-        } else {
-            byte
-        });
-    }
-    String::from_utf8(decoded).ok()
 }
 
 fn is_checkpoint(name: &[u8]) -> bool {
@@ -269,12 +278,36 @@ mod tests {
         {
             is_left_out(file, Node::File);
         }
-        for suffix in ["", "-wal", "-shm"] {
-            is_left_out(&format!("agents/main/agent/openclaw-agent.sqlite{suffix}"), Node::File);
-        }
+        is_left_out("agents/main/agent/openclaw-agent.sqlite.bak", Node::File);
+        is_left_out("agents/main/agent/openclaw-agent.sqlite", Node::Directory);
         assert_eq!(claim(b"agents/main/agent/models.json", Node::File), Claim::Ignore);
         assert_eq!(claim(b"agents/main/agent/auth-profiles.json", Node::File), Claim::Deny);
         assert_eq!(claim(b"agents/main/qmd", Node::Directory), Claim::Ignore);
+    }
+
+    #[test]
+    fn the_database_and_the_sessions_in_it() {
+        let database = "agents/main/agent/openclaw-agent.sqlite";
+        assert_eq!(claim(database.as_bytes(), Node::File), Claim::Collect(Part::Database));
+        for suffix in ["-wal", "-shm", "-journal"] {
+            let beside = format!("{database}{suffix}");
+            assert_eq!(claim(beside.as_bytes(), Node::File), Claim::Ignore);
+        }
+        let of = origin(database.as_bytes());
+        assert_eq!((of.part, of.agent.as_deref()), (Part::Database, Some("main")));
+        assert_eq!(of.session, None);
+        for id in
+            ["433d5b15-0000-4000-8000-000000000001", "../../etc", "a/b", ".", "%41", "\u{1f99e}"]
+        {
+            let name = rows::file_name(id).unwrap();
+            assert!(!name.contains('/') && !name.starts_with('.'), "{name}");
+            let live = origin(format!("{database}/{name}.jsonl").as_bytes());
+            assert_eq!(live.session.as_deref(), Some(id));
+            assert_eq!((live.part, live.archive), (Part::Transcript, None));
+            let archived = origin(format!("{database}/{name}.jsonl.deleted.x").as_bytes());
+            assert_eq!(archived.session.as_deref(), Some(id));
+            assert_eq!(archived.archive, Some(Archive::Deleted));
+        }
     }
 
     #[test]
