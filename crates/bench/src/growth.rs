@@ -1,7 +1,7 @@
 //! How much a ledger grows when a source is rewritten again and again.
 //!
-//! Each subject (today a transcript; an index belongs here too) is one function
-//! that gives a file its first state, and then changes a little of it each time.
+//! Each subject (a transcript, an index) is one function that gives a file its first state, then
+//! changes a little of it each time, and returns by how much the ledger grew.
 
 use std::fs;
 use std::path::Path;
@@ -15,14 +15,22 @@ use crate::report::{Report, Target, Unit, note};
 /// Size of the transcript that is rewritten.
 const TRANSCRIPT_BYTES: usize = 5_000_000;
 
-/// Rewrites a transcript `n_rewrites` times, one line each, with a sync after each, and renames it.
+/// Size of the index that is rewritten, and what one of its entries takes in the wild: nearly all
+/// of it is a report on the prompt.
+const INDEX_BYTES: usize = 5_000_000;
+const INDEX_ENTRY: usize = 58_000;
+
+/// Rewrites a transcript and an index `n_rewrites` times each, a little each time, with a sync after
+/// each, and renames them.
 pub(crate) fn run(n_rewrites: usize, seed: u64, place: &Workplace) -> Result<Report> {
     let mut report = Report::new("growth");
-    transcript(n_rewrites, seed, place, &mut report)?;
+    let transcript = transcript(n_rewrites, seed, place, &mut report)?;
+    let index = index(n_rewrites, seed, place, &mut report)?;
+    report.row("growth", transcript + index, Unit::Megabytes, Target::AtMost(5e6));
     Ok(report)
 }
 
-fn transcript(n_rewrites: usize, seed: u64, place: &Workplace, report: &mut Report) -> Result<()> {
+fn transcript(n_rewrites: usize, seed: u64, place: &Workplace, report: &mut Report) -> Result<f64> {
     let (session_id, mut lines) = generate::one_claude_session(seed, TRANSCRIPT_BYTES);
     let originals = lines.clone();
     let folder = place.home().join(".claude/projects/-home-dev-work-growth");
@@ -70,9 +78,74 @@ fn transcript(n_rewrites: usize, seed: u64, place: &Workplace, report: &mut Repo
     report.fact_bytes("ledger after the rewrites", ledger_after_rewrites);
     report.fact_bytes("ledger after the rename", ledger_at_last);
     report.fact("sync after a rewrite, middle ms", median(syncs));
-    let growth = ledger_at_last as f64 - ledger_at_first as f64;
-    report.row("growth", growth, Unit::Megabytes, Target::AtMost(5e6));
-    Ok(())
+    Ok(ledger_at_last as f64 - ledger_at_first as f64)
+}
+
+fn index(n_rewrites: usize, seed: u64, place: &Workplace, report: &mut Report) -> Result<f64> {
+    let mut prng = Prng::stream(seed, 8);
+    let mut entries: Vec<(String, String, usize)> = (0..INDEX_BYTES / INDEX_ENTRY)
+        .map(|n| (prng.uuid(), prompt_report(&mut prng, n), 0))
+        .collect();
+    let folder = place.home().join(".openclaw/agents/main/sessions");
+    fs::create_dir_all(&folder)?;
+    let path = folder.join("sessions.json");
+    fs::write(&path, render(&entries))?;
+    place.sync()?;
+    place.sync()?;
+    let ledger_at_first = place.ledger_bytes()?;
+    let mut syncs = Vec::new();
+    let mut records_added = 0;
+    for rewrite in 0..n_rewrites {
+        if rewrite % 100 == 0 {
+            note(&format!("index rewrite {rewrite} of {n_rewrites}"));
+        }
+        let touched = prng.below(entries.len());
+        entries[touched].2 += 1;
+        replace(&path, &render(&entries), true)?;
+        let synced = place.sync()?;
+        records_added += synced.records_added;
+        syncs.push(milliseconds(synced.run.wall));
+    }
+    let renamed_folder = place.home().join(".openclaw/agents/renamed");
+    fs::rename(place.home().join(".openclaw/agents/main"), &renamed_folder)?;
+    let renamed = place.sync()?;
+    place.sync()?;
+    let ledger_at_last = place.ledger_bytes()?;
+    report.fact_bytes("index", fs::metadata(renamed_folder.join("sessions/sessions.json"))?.len());
+    report.fact("its keys", entries.len());
+    report.fact("records added by its rewrites", records_added);
+    report.fact_bytes("bytes read by its rename", renamed.bytes_read);
+    report.fact_bytes("ledger before its rewrites", ledger_at_first);
+    report.fact_bytes("ledger after its rename", ledger_at_last);
+    report.fact("sync after its rewrite, middle ms", median(syncs));
+    Ok(ledger_at_last as f64 - ledger_at_first as f64)
+}
+
+/// A report on a prompt: many words, few of them new.
+fn prompt_report(prng: &mut Prng, n: usize) -> String {
+    let mut text = format!("workspace {n} ");
+    while text.len() < INDEX_ENTRY - 500 {
+        text.push_str(&format!("tool {} takes {} characters; ", prng.below(400), prng.below(9000)));
+    }
+    text
+}
+
+/// An index as OpenClaw writes it; the count stands for what changes with each message.
+fn render(entries: &[(String, String, usize)]) -> String {
+    let entries: Vec<String> = entries
+        .iter()
+        .enumerate()
+        .map(|(n, (id, text, count))| {
+            let updated = 1_770_193_116_233 + 1_000 * *count as u64;
+            let tokens = 1_000 + 37 * count;
+            format!(
+                "  \"agent:main:telegram:group:-100{n}\": {{\n    \"sessionId\": \"{id}\",\n    \
+                 \"updatedAt\": {updated},\n    \"inputTokens\": {tokens},\n    \
+                 \"systemPromptReport\": {{\"text\": \"{text}\"}}\n  }}"
+            )
+        })
+        .collect();
+    format!("{{\n{}\n}}\n", entries.join(",\n"))
 }
 
 /// Returns where the first text of a line begins, if the line has one.

@@ -127,6 +127,7 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         Error::Newer { .. } | Error::Upgraded => {
             "nothing was changed; use the newest quipu with this ledger"
         }
+        Error::Replaced { .. } => "a backup was restored meanwhile; run it again",
         Error::Damaged { .. } => DAMAGED,
         error => match error.trouble() {
             Trouble::Busy => "try again when the other process is done; nothing was lost",

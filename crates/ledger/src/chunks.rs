@@ -6,6 +6,8 @@
 //! mebibyte spans chunks. Small chunks are absorbed by the next one, so a session that was collected
 //! line by line ends up as compact as a bulk import.
 
+pub(crate) mod verify;
+
 use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension, Transaction};

@@ -71,6 +71,56 @@ pub enum Error {
         what: String,
     },
 
+    /// Another file took the ledger's place while we had it open.
+    #[error("{} was replaced by another ledger", path.display())]
+    Replaced {
+        /// Where it was.
+        path: PathBuf,
+    },
+
+    /// A ledger cannot be swapped while others have it open.
+    #[error("another process has {} open; waited {seconds} seconds", path.display())]
+    InUse {
+        /// The ledger.
+        path: PathBuf,
+        /// How long we waited.
+        seconds: u64,
+    },
+
+    /// A backup cannot be written there.
+    #[error("cannot write a backup to {}: {why}", path.display())]
+    Target {
+        /// Where it was asked for.
+        path: PathBuf,
+        /// What is in the way.
+        why: &'static str,
+    },
+
+    /// Something stands where a backup is to be written.
+    #[error("{} exists already", path.display())]
+    TargetExists {
+        /// Where it was asked for.
+        path: PathBuf,
+    },
+
+    /// SQLite could not write a copy of the ledger.
+    #[error("cannot copy the ledger to {}", path.display())]
+    Copy {
+        /// The copy.
+        path: PathBuf,
+        /// Why not.
+        source: rusqlite::Error,
+    },
+
+    /// A copy was checked and is not sound.
+    #[error("{} is not a sound copy of a ledger: {what}", path.display())]
+    Unsound {
+        /// The copy, or what it was made from.
+        path: PathBuf,
+        /// What does not fit.
+        what: String,
+    },
+
     /// Nothing in the ledger has that name.
     #[error("no {what} matches `{name}`")]
     NoMatch {
@@ -113,23 +163,26 @@ impl Error {
     pub fn trouble(&self) -> Trouble {
         use std::io::ErrorKind;
         match self {
-            Error::Busy { .. } => Trouble::Busy,
-            Error::Damaged { .. } => Trouble::Damaged,
-            Error::Sqlite(error) => match error.sqlite_error_code() {
-                Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
-                    Trouble::Busy
+            Error::Busy { .. } | Error::InUse { .. } => Trouble::Busy,
+            Error::Damaged { .. } | Error::Unsound { .. } => Trouble::Damaged,
+            Error::TargetExists { .. } => Trouble::Exists,
+            Error::Sqlite(error) | Error::Copy { source: error, .. } => {
+                match error.sqlite_error_code() {
+                    Some(
+                        rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked,
+                    ) => Trouble::Busy,
+                    Some(rusqlite::ErrorCode::DiskFull) => Trouble::DiskFull,
+                    Some(
+                        rusqlite::ErrorCode::ReadOnly
+                        | rusqlite::ErrorCode::PermissionDenied
+                        | rusqlite::ErrorCode::CannotOpen,
+                    ) => Trouble::ReadOnly,
+                    Some(
+                        rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase,
+                    ) => Trouble::Damaged,
+                    _ => Trouble::Other,
                 }
-                Some(rusqlite::ErrorCode::DiskFull) => Trouble::DiskFull,
-                Some(
-                    rusqlite::ErrorCode::ReadOnly
-                    | rusqlite::ErrorCode::PermissionDenied
-                    | rusqlite::ErrorCode::CannotOpen,
-                ) => Trouble::ReadOnly,
-                Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => {
-                    Trouble::Damaged
-                }
-                _ => Trouble::Other,
-            },
+            }
             Error::Io { source, .. } => match source.kind() {
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
                     Trouble::DiskFull

@@ -1,8 +1,9 @@
 //! The ledger's own source: what is true but stands in no other. Rebuild reads it like any other.
 
-use rusqlite::Transaction;
+use rusqlite::{Connection, Transaction};
 use serde::{Deserialize, Serialize};
 
+use crate::chunks::RecordReader;
 use crate::ids::{GenerationId, Seq, SourceId};
 use crate::{Result, chunks, records};
 
@@ -14,7 +15,7 @@ const GENERATION: GenerationId = GenerationId(1);
 pub(crate) const FORMAT: &str = "journal";
 
 /// Something that happened to a source, as it stands in the journal: one JSON line.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Event {
     /// A source was rewritten (what it held before is kept), or is a copy of another.
@@ -34,19 +35,52 @@ pub(crate) enum Event {
     Back { at: i64, source: SourceNumber },
     /// A source has another path.
     Renamed { at: i64, source: SourceNumber },
+    /// What an index says about a key has changed.
+    Key {
+        at: i64,
+        /// The index.
+        source: SourceNumber,
+        key: String,
+        /// The session that it leads to, or led to before; `None`: the key is gone from the index.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent_key: Option<String>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_subagent: bool,
+        /// Identity, routing and state.
+        #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+        fields: serde_json::Map<String, serde_json::Value>,
+    },
+    /// Something is odd about an index: kinds and details.
+    IndexProblems { at: i64, source: SourceNumber, problems: Vec<(String, String)> },
+    /// A copy of the whole ledger was written to this path, or the ledger that was there before was
+    /// put aside there: whoever forgets something has to name it.
+    Backup {
+        at: i64,
+        /// As text; `path_hex` has the bytes where they are no UTF-8.
+        path: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path_hex: Option<String>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        put_aside: bool,
+    },
 }
 
 /// A source's id, as it stands in the journal.
 pub(crate) type SourceNumber = i64;
 
 impl Event {
-    /// The source it is about.
-    pub(crate) fn source(&self) -> SourceId {
+    /// The source it is about; some are about the ledger itself.
+    pub(crate) fn source(&self) -> Option<SourceId> {
         match self {
             Event::Generation { source, .. }
             | Event::Gone { source, .. }
             | Event::Back { source, .. }
-            | Event::Renamed { source, .. } => SourceId(*source),
+            | Event::Renamed { source, .. }
+            | Event::Key { source, .. }
+            | Event::IndexProblems { source, .. } => Some(SourceId(*source)),
+            Event::Backup { .. } => None,
         }
     }
 }
@@ -89,4 +123,27 @@ pub(crate) fn append(tx: &Transaction<'_>, event: &Event) -> Result<Seq> {
         (GENERATION, line.len() as i64),
     )?;
     Ok(seq)
+}
+
+/// Appends an event that changes no projection row, from outside a sync.
+pub(crate) fn append_aside(tx: &Transaction<'_>, event: &Event) -> Result<Seq> {
+    let seq = append(tx, event)?;
+    // A projection that was up to date still is.
+    tx.execute("UPDATE ledger SET projected_to = ?1 WHERE projected_to = ?1 - 1", [seq])?;
+    Ok(seq)
+}
+
+/// Hands every event to `each`, in order. Opens each chunk at most once.
+pub(crate) fn events(conn: &Connection, each: &mut dyn FnMut(Event)) -> Result<()> {
+    let mut statement =
+        conn.prepare("SELECT seq FROM records WHERE generation = ?1 ORDER BY seq")?;
+    let mut rows = statement.query([GENERATION])?;
+    let mut reader = RecordReader::new(conn);
+    while let Some(row) = rows.next()? {
+        // What a later version wrote may be unknown here.
+        if let Ok(event) = serde_json::from_slice(&reader.read(row.get(0)?)?) {
+            each(event);
+        }
+    }
+    Ok(())
 }

@@ -15,10 +15,14 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::lock::WriteLock;
+use crate::opened::{self, Opened};
 use crate::{Error, Result, schema};
 
 /// How long a writer waits for another one.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// How often a ledger is opened again that was replaced while it was being opened.
+const TRIES: usize = 8;
 
 /// Fewer unused pages than this are kept for what comes next.
 const TRIM_ABOVE: i64 = 16;
@@ -29,6 +33,8 @@ pub struct Ledger {
     path: PathBuf,
     conn: Connection,
     lock: Option<Arc<WriteLock>>,
+    /// After the connection: it is closed first.
+    opened: Opened,
 }
 
 impl Ledger {
@@ -50,15 +56,9 @@ impl Ledger {
             }
             Found::Ledger => {}
         }
-        let conn = Connection::open_with_flags(
-            path,
-            OpenFlags::SQLITE_OPEN_READ_WRITE
-                | OpenFlags::SQLITE_OPEN_NO_MUTEX
-                | OpenFlags::SQLITE_OPEN_NOFOLLOW,
-        )?;
-        set_up(&conn)?;
+        let (conn, opened) = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         conn.pragma_update(None, "synchronous", "NORMAL")?;
-        let mut ledger = Ledger { path: path.to_owned(), conn, lock: Some(lock) };
+        let mut ledger = Ledger { path: path.to_owned(), conn, lock: Some(lock), opened };
         ledger.bring_up()?;
         Ok(ledger)
     }
@@ -69,13 +69,7 @@ impl Ledger {
         if let Found::Nothing = inspect(path)? {
             return Err(Error::Absent { path: path.to_owned() });
         }
-        let conn = Connection::open_with_flags(
-            path,
-            OpenFlags::SQLITE_OPEN_READ_ONLY
-                | OpenFlags::SQLITE_OPEN_NO_MUTEX
-                | OpenFlags::SQLITE_OPEN_NOFOLLOW,
-        )?;
-        set_up(&conn)?;
+        let (conn, opened) = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         let found = user_version(&conn)?;
         if found > schema::truth_version() {
             return Err(Error::Newer {
@@ -84,12 +78,17 @@ impl Ledger {
                 known: schema::truth_version(),
             });
         }
-        Ok(Ledger { path: path.to_owned(), conn, lock: None })
+        Ok(Ledger { path: path.to_owned(), conn, lock: None, opened })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// True if it was opened for writing.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.lock.is_some()
     }
 
     /// The connection, for reading.
@@ -107,6 +106,10 @@ impl Ledger {
             .conn
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(|error| busy(error, &self.path))?;
+        // Nobody swaps the file while somebody writes; whoever comes after a swap sees it here.
+        if !self.opened.is_at(&self.path) {
+            return Err(Error::Replaced { path: self.path.clone() });
+        }
         if user_version(&tx)? != schema::truth_version() {
             return Err(Error::Upgraded);
         }
@@ -168,18 +171,58 @@ impl Ledger {
             schema::migrate_truth(&tx, found)?;
             tx.commit()?;
         }
+        self.use_log()
+    }
+
+    /// A backup that was put in place by hand has no write-ahead log: gives it one. If others are in
+    /// the way, the ledger works without, and the next one to open it tries again.
+    fn use_log(&self) -> Result<()> {
+        let mode: String = self.conn.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+        if mode.eq_ignore_ascii_case("wal") {
+            return Ok(());
+        }
+        let _held = self.lock.as_ref().map(|lock| lock.acquire(LONGEST_WAIT));
+        if self.opened.is_at(&self.path) {
+            let switched = self.conn.pragma_update(None, "journal_mode", "WAL");
+            switched.or_else(|error| match busy(error, &self.path) {
+                Error::Busy { .. } => Ok(()),
+                error => Err(error),
+            })?;
+        }
         Ok(())
     }
 }
 
+/// Opens the file at `path`, and makes sure that nobody put another one there meanwhile: the log
+/// that is read by name would belong to that one.
+fn connect(path: &Path, access: OpenFlags) -> Result<(Connection, Opened)> {
+    for _ in 0..TRIES {
+        let opened = Opened::at(path)?;
+        let conn = Connection::open_with_flags(
+            path,
+            access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW,
+        );
+        let conn = conn.map_err(Error::from).and_then(|conn| {
+            set_up(&conn)?;
+            // The first read opens the log.
+            user_version(&conn)?;
+            Ok(conn)
+        });
+        if opened.is_at(path) {
+            return Ok((conn?, opened));
+        }
+    }
+    Err(Error::Replaced { path: path.to_owned() })
+}
+
 /// What stands at a ledger's path.
-enum Found {
+pub(crate) enum Found {
     Nothing,
     Ledger,
 }
 
 /// Looks at the first bytes of the file, without SQLite.
-fn inspect(path: &Path) -> Result<Found> {
+pub(crate) fn inspect(path: &Path) -> Result<Found> {
     let refuse = |why: &str| Err(Error::NotALedger { path: path.to_owned(), why: why.to_owned() });
     let meta = match fs::symlink_metadata(path) {
         Ok(meta) => meta,
@@ -197,8 +240,14 @@ fn inspect(path: &Path) -> Result<Found> {
         return refuse("it is not a regular file");
     }
     let mut header = [0_u8; 100];
-    let mut file = File::open(path).map_err(Error::io("open", path))?;
-    if let Err(error) = file.read_exact(&mut header) {
+    let read = opened::unless_open(&meta, || {
+        File::open(path)
+            .map_err(Error::io("open", path))
+            .map(|mut file| file.read_exact(&mut header))
+    });
+    // What is open as a ledger is one.
+    let Some(read) = read else { return Ok(Found::Ledger) };
+    if let Err(error) = read? {
         return match error.kind() {
             ErrorKind::UnexpectedEof => refuse("it is too short to be one"),
             _ => Err(Error::io("read", path)(error)),

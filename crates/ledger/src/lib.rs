@@ -5,14 +5,17 @@
 //! synchronous. Read in this order: `ledger` (the file), `schema/*.sql` (truth and projection),
 //! `collect` (files in), `project` (understanding), `restore` (files out).
 
+mod backup;
 mod chunks;
 mod clock;
 mod collect;
 mod error;
 mod ids;
+mod indexes;
 mod journal;
 mod ledger;
 mod lock;
+mod opened;
 mod project;
 mod query;
 mod records;
@@ -21,6 +24,7 @@ mod schema;
 mod spans;
 pub mod wire;
 
+pub use backup::{Backup, BackupProgress, BackupTarget, backup, backups};
 pub use collect::{Progress, RootPath, collect};
 pub use error::{Error, Result, Trouble};
 pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};

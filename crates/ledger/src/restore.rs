@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use crate::ids::{GenerationId, SessionRow, SourceId};
 use crate::ledger::Ledger;
 use crate::wire::{RestoreReport, RestoredFile};
-use crate::{Error, Result, spans};
+use crate::{Error, Result, indexes, spans};
 
 /// What to give back.
 #[derive(Debug, Clone, Copy)]
@@ -52,12 +52,13 @@ pub fn restore(
     let mut folders = Folders::default();
     let mut statement = conn.prepare(
         "SELECT s.id, s.format, s.root, s.path, g.id, g.number, g.mtime_ns, g.id = s.generation,
-                s.kind = 'rows'
+                s.kind = 'rows', g.cursor > 0
            FROM sources s JOIN generations g ON g.source = s.id
           WHERE s.refused IS NULL
             AND (s.kind = 'file'
-                 -- A database itself has no bytes; its sessions have.
-                 OR s.kind = 'rows' AND EXISTS (SELECT 1 FROM spans p WHERE p.generation = g.id))
+                 -- A database itself has no bytes; its sessions have, and its index may.
+                 OR s.kind = 'rows' AND (g.cursor > 0 OR EXISTS (
+                        SELECT 1 FROM indexes i WHERE i.source = s.id)))
           ORDER BY s.id, g.number",
     )?;
     let mut rows = statement.query([])?;
@@ -79,10 +80,14 @@ pub fn restore(
             continue;
         }
         let mut target = to.join(folder).join(safe(&path)?);
+        let from_rows: bool = row.get(8)?;
+        if from_rows && !row.get::<_, bool>(9)? {
+            target.push("sessions.json");
+        }
         if generations == Generations::All && !is_newest {
             target.as_mut_os_string().push(format!(".generation-{number}"));
         }
-        let bytes = write(conn, generation, row.get(6)?, &target)?;
+        let bytes = write(conn, source, generation, row.get(6)?, &target)?;
         report.files += 1;
         report.bytes += bytes;
         report.restored.push(RestoredFile {
@@ -90,7 +95,7 @@ pub fn restore(
             format,
             generation: number,
             bytes,
-            from_rows: row.get(8)?,
+            from_rows,
         });
     }
     if let (Generations::Number(number), true) = (generations, report.files == 0) {
@@ -133,7 +138,13 @@ fn safe(path: &[u8]) -> Result<PathBuf> {
 }
 
 /// Writes one generation to a new file.
-fn write(conn: &Connection, generation: GenerationId, mtime_ns: i64, target: &Path) -> Result<u64> {
+fn write(
+    conn: &Connection,
+    source: SourceId,
+    generation: GenerationId,
+    mtime_ns: i64,
+    target: &Path,
+) -> Result<u64> {
     if let Some(folder) = target.parent() {
         DirBuilder::new()
             .recursive(true)
@@ -155,6 +166,10 @@ fn write(conn: &Connection, generation: GenerationId, mtime_ns: i64, target: &Pa
     };
     let written = spans::stream(conn, generation, &mut put)
         .and_then(|()| spans::stream_tail(conn, generation, &mut put))
+        .and_then(|()| match indexes::load(conn, source)? {
+            Some(bytes) => put(&bytes),
+            None => Ok(()),
+        })
         .and_then(|()| out.flush().map_err(Error::io("write", target)));
     if let Err(error) = written {
         // Half a file must not pass for a whole one.
@@ -220,7 +235,7 @@ fn sources_of(conn: &Connection, session: SessionRow) -> Result<Vec<SourceId>> {
               JOIN sessions child
                 ON child.parent_id = parent.session_id
                AND child.format = parent.format
-               AND child.agent = parent.agent
+               AND coalesce(child.parent_agent, child.agent) = parent.agent
          )
          SELECT DISTINCT ss.source
            FROM wanted JOIN session_sources ss ON ss.session = wanted.id

@@ -26,7 +26,7 @@ const TRUTH: &[&str] = &[
 const PROJECTION: &str = include_str!("schema/projection.sql");
 
 /// The shape of the projection tables. Raise it with any change to `projection.sql` or to the fold.
-const PROJECTION_SHAPE: i64 = 1;
+const PROJECTION_SHAPE: i64 = 2;
 
 /// The truth schema this version writes.
 pub(crate) fn truth_version() -> i64 {
@@ -59,8 +59,11 @@ pub(crate) fn create_projection(conn: &Connection) -> Result<()> {
     Ok(())
 }
 
-/// Drops every projection table, whichever version made them.
+/// Drops every view and every projection table, whichever version made them.
 pub(crate) fn drop_projection(conn: &Connection) -> Result<()> {
+    for view in names(conn, "view")? {
+        conn.execute_batch(&format!("DROP VIEW \"{}\"", view.replace('"', "\"\"")))?;
+    }
     for table in projection_tables(conn)? {
         conn.execute_batch(&format!("DROP TABLE \"{}\"", table.replace('"', "\"\"")))?;
     }
@@ -69,16 +72,21 @@ pub(crate) fn drop_projection(conn: &Connection) -> Result<()> {
 
 /// The names of all tables that are not truth. Shadow tables of the search index go with it.
 pub(crate) fn projection_tables(conn: &Connection) -> Result<Vec<String>> {
+    let mut tables = names(conn, "table")?;
+    tables.retain(|name| !TRUTH_TABLES.contains(&name.as_str()));
+    Ok(tables)
+}
+
+/// The names of everything of that type that is neither SQLite's own nor a part of the search index.
+fn names(conn: &Connection, kind: &str) -> Result<Vec<String>> {
     let mut statement = conn.prepare(
         "SELECT name FROM sqlite_schema
-          WHERE type = 'table'
+          WHERE type = ?1
             AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
             AND name NOT LIKE 'search\\_%' ESCAPE '\\'
           ORDER BY name",
     )?;
-    let names = statement.query_map([], |row| row.get::<_, String>(0))?;
-    let names: Vec<String> = names.collect::<Result<_, _>>()?;
-    Ok(names.into_iter().filter(|name| !TRUTH_TABLES.contains(&name.as_str())).collect())
+    Ok(statement.query_map([kind], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
 /// The tables that `rebuild` must leave alone.

@@ -225,3 +225,20 @@ pub struct RestoredFile {
     /// There was no such file: it was rows of a database, and is one event per line now.
     pub from_rows: bool,
 }
+
+/// A backup that was made.
+#[derive(Debug, Clone, Serialize)]
+pub struct BackupReport {
+    /// Where it is.
+    pub file: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Records in it, those of the journal not counted.
+    pub records: u64,
+    /// Sessions in it, sub-agents included.
+    pub sessions: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// The ledger knows of it, so that `forget` can name it. False for a ledger that is only read.
+    pub remembered: bool,
+}

@@ -4,6 +4,7 @@
 
 use crate::entry::Entry;
 use crate::formats::{claude_code::ClaudeCode, openclaw::OpenClaw};
+use crate::index::Index;
 
 /// Every format quipu reads.
 pub static FORMATS: &[&dyn Format] = &[&ClaudeCode, &OpenClaw];
@@ -43,11 +44,21 @@ pub trait Format: Sync {
     /// Reads a whole file of [`Framing::Document`]. Never fails.
     fn decode_document<'a>(&self, origin: &Origin, bytes: &'a [u8]) -> Entry<'a>;
 
+    /// Reads a whole file of [`Framing::Index`]. Never fails.
+    fn read_index(&self, _origin: &Origin, _bytes: &[u8]) -> Index {
+        Index::default()
+    }
+
     /// What it reads and where, for people: pairs of pattern and meaning.
     fn reads(&self) -> &'static [(&'static str, &'static str)];
 
     /// Whether its transcripts begin with a header record.
     fn has_headers(&self) -> bool {
+        false
+    }
+
+    /// Whether it has files of [`Framing::Index`].
+    fn has_index(&self) -> bool {
         false
     }
 

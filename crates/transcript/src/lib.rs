@@ -9,6 +9,7 @@
 pub mod entry;
 pub mod format;
 pub mod formats;
+pub mod index;
 mod json;
 mod message;
 pub mod names;

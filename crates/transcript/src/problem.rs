@@ -100,6 +100,10 @@ problem_kinds! {
     PartialCall = "partial_call",
     /// A summary or label that points at an entry this session does not have.
     DanglingReference = "dangling_reference",
+    /// An index that cannot be read, or not to its end; the last good one stays.
+    IndexDamaged = "index_damaged",
+    /// An index that names a transcript outside of its folder; not followed.
+    IndexOutside = "index_outside",
     /// A file that became shorter; what was there before is kept.
     SourceTruncated = "source_truncated",
     /// A file that was replaced by another; what was there before is kept.

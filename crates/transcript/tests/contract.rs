@@ -76,11 +76,7 @@ fn origin_is_stable_and_agrees_with_the_claim() {
         assert_eq!(origin.name.as_bytes(), name);
         if let Claim::Collect(part) | Claim::Probe(part) = format.claim(path, Node::File) {
             assert_eq!(origin.part, part, "{}", path.escape_ascii());
-            assert!(
-                origin.session.is_some() || part == Part::PromptHistory,
-                "{}",
-                path.escape_ascii()
-            );
+            assert!(origin.session.is_some() || !part.is_transcript(), "{}", path.escape_ascii());
         }
     });
 }

@@ -1,5 +1,6 @@
 //! The commands: one file each, and one list of them.
 
+mod backup;
 mod config;
 mod cursors;
 mod formats;
@@ -27,6 +28,7 @@ pub(crate) enum Command {
     Sync(sync::Args),
     Status(status::Args),
     Restore(restore::Args),
+    Backup(backup::Args),
     Rebuild(rebuild::Args),
     Cursors(cursors::Args),
     Formats(formats::Args),
@@ -39,6 +41,7 @@ impl Command {
             Command::Sync(args) => sync::run(args, context),
             Command::Status(args) => status::run(args, context),
             Command::Restore(args) => restore::run(args, context),
+            Command::Backup(args) => backup::run(args, context),
             Command::Rebuild(args) => rebuild::run(args, context),
             Command::Cursors(args) => cursors::run(args, context),
             Command::Formats(args) => formats::run(args, context),

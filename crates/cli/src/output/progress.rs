@@ -35,6 +35,14 @@ impl Bar {
         }
     }
 
+    /// Says that so many of so many bytes are done.
+    pub(crate) fn bytes(&mut self, doing: &'static str, done: u64, total: u64) {
+        self.plan_bytes(doing, total);
+        if let Some(bar) = &self.bar {
+            bar.set_position(done);
+        }
+    }
+
     /// Says that so many of so many records are done.
     pub(crate) fn records(&mut self, doing: &'static str, done: u64, total: u64) {
         self.start(doing, total, "{human_pos}/{human_len} records");

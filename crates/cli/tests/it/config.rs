@@ -233,5 +233,5 @@ fn without_a_home_the_ledger_has_to_be_named() {
     ");
     let variables = [("HOME", ""), ("OPENCLAW_STATE_DIR", ".openclaw")];
     let run = home.run_with("sync --json --ledger l.db", &variables);
-    assert_eq!(run.json()["sources"], 3);
+    assert_eq!(run.json()["sources"], 4);
 }

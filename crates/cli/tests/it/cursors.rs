@@ -19,10 +19,11 @@ fn small_home() {
       projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/workflows/run-1/agent-w1.meta.json     56     56  [MINUTE]
 
     ~/.openclaw  openclaw
-      file                                                              read   size  changed           note
-      agents/main/sessions/13f7ee8b-4916-4c0c-a7c3-6a9d44685f32.jsonl  3,200  3,200  [MINUTE]
-      agents/main/sessions/ebc1d523-9191-4cd7-a277-94985ef8daf0.jsonl  2,484  2,484  [MINUTE]
-      agents/main/sessions/odd.jsonl                                     284    284  [MINUTE]
+      file                                                               read    size  changed           note
+      agents/main/sessions/13f7ee8b-4916-4c0c-a7c3-6a9d44685f32.jsonl   3,200   3,200  [MINUTE]
+      agents/main/sessions/ebc1d523-9191-4cd7-a277-94985ef8daf0.jsonl   2,484   2,484  [MINUTE]
+      agents/main/sessions/odd.jsonl                                      284     284  [MINUTE]
+      agents/main/sessions/sessions.json                               37,896  37,896  [MINUTE]
     ");
 }
 
@@ -35,9 +36,10 @@ fn narrow_terminal() {
     exit 0
     --- stdout
     ~/.openclaw  openclaw
-      file                   read   size  changed           note
-      agents/ma…5f32.jsonl  3,200  3,200  [MINUTE]
-      agents/ma…daf0.jsonl  2,484  2,484  [MINUTE]
+      file                  read    size  changed           note
+      agents/m…f32.jsonl   3,200   3,200  [MINUTE]
+      agents/m…af0.jsonl   2,484   2,484  [MINUTE]
+      agents/m…ions.json  37,896  37,896  [MINUTE]
     ");
 }
 

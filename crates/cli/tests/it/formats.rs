@@ -34,6 +34,7 @@ fn for_people() {
 
       reads                                                   as
       agents/<agent>/sessions/<session>.jsonl                 transcripts
+      agents/<agent>/sessions/sessions.json                   which key leads to which session
       agents/<agent>/sessions/<session>-topic-<thread>.jsonl  transcripts of one thread
       agents/<agent>/sessions/<session>.jsonl.reset.<time>    transcripts from before a reset
       agents/<agent>/sessions/<session>.jsonl.deleted.<time>  transcripts of deleted sessions

@@ -5,6 +5,7 @@
 
 mod home;
 
+mod backup;
 mod config;
 mod cursors;
 mod formats;

@@ -30,15 +30,15 @@ fn small_home() {
     snapshot!(home.run(""), @"
     exit 0
     --- stdout
-    5 sessions in 9 files, every byte kept
+    5 sessions in 10 files, every byte kept
 
                    sessions  sub-agents  records     size
       Claude Code         2           2       33  14.0 kB
-      OpenClaw            3           0       22  5.97 kB
+      OpenClaw            3           0       22  43.9 kB
 
       ledger     ~/.local/share/quipu/ledger.db
                  [SIZE], [RATIO] × what it holds
-      collected  55 records (19.9 kB) from 9 files, all new
+      collected  55 records (57.8 kB) from 10 files, all new
       oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
       odd        3 problems noted, nothing lost; see `quipu status`
 
@@ -55,15 +55,15 @@ fn small_home_again() {
     snapshot!(home.run("--quiet"), @"
     exit 0
     --- stdout
-    5 sessions in 9 files, every byte kept
+    5 sessions in 10 files, every byte kept
 
                    sessions  sub-agents  records     size
       Claude Code         2           2       33  14.0 kB
-      OpenClaw            3           0       22  5.97 kB
+      OpenClaw            3           0       22  43.9 kB
 
       ledger     ~/.local/share/quipu/ledger.db
                  [SIZE], [RATIO] × what it holds
-      collected  nothing new in 9 files
+      collected  nothing new in 10 files
       oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
       odd        3 problems noted, nothing lost; see `quipu status`
     ");
@@ -79,7 +79,7 @@ fn narrow_terminal() {
     snapshot!(run, @"
     exit 0
     --- stdout
-    5 sessions in 9 files, every byte kept
+    5 sessions in 10 files, every byte kept
 
       Claude Code
         sessions    2
@@ -90,14 +90,14 @@ fn narrow_terminal() {
         sessions    3
         sub-agents  0
         records     22
-        size        5.97 kB
+        size        43.9 kB
 
       ledger     ~/.local/share/quipu/
                  ledger.db
                  [SIZE], [RATIO] × what it
                  holds
-      collected  55 records (19.9 kB) from 9
-                 files, all new
+      collected  55 records (57.8 kB) from
+                 10 files, all new
       oldest     last changed 10 days ago
                  ([DAY]), 20 days left,
                  assuming Claude Code's
@@ -123,16 +123,16 @@ fn sources_that_are_gone_are_rescued() {
     snapshot!(home.run(""), @"
     exit 0
     --- stdout
-    5 sessions in 9 files, every byte kept
+    5 sessions in 10 files, every byte kept
 
                    sessions  sub-agents  records     size
       Claude Code         2           2       33  14.0 kB
-      OpenClaw            3           0       22  5.97 kB
+      OpenClaw            3           0       22  43.9 kB
 
       ledger     ~/.local/share/quipu/ledger.db
                  [SIZE], [RATIO] × what it holds
       collected  nothing new in 6 files
-      files      3 gone; what they held before is kept
+      files      4 gone; what they held before is kept
       rescued    3 sessions whose files are gone from disk
       oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
       odd        3 problems noted, nothing lost; see `quipu status`

@@ -5,7 +5,8 @@ use std::fs;
 use crate::home::{Home, Run, files, snapshot};
 
 /// Every command that opens the ledger.
-const COMMANDS: [&str; 6] = ["", "sync", "status", "cursors", "rebuild", "restore --all --to out"];
+const COMMANDS: [&str; 7] =
+    ["", "sync", "status", "cursors", "rebuild", "restore --all --to out", "backup out.db"];
 
 #[track_caller]
 fn refused(home: &Home, ledger: &str) -> Run {
@@ -77,7 +78,7 @@ fn a_newer_ledger() {
     snapshot!(refused(&home, "other.db"), @"
     exit 2
     --- stderr
-    error: [HOME]/kept/other.db was written by a newer quipu (schema 99, this one knows 1)
+    error: [HOME]/kept/other.db was written by a newer quipu (schema 99, this one knows 2)
     hint: nothing was changed; use the newest quipu with this ledger
     ");
 }

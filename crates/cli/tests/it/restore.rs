@@ -9,7 +9,7 @@ fn everything_byte_for_byte() {
     snapshot!(home.run("restore --all --to out"), @"
     exit 0
     --- stdout
-    50 files (109 kB) restored to ~/out
+    51 files (147 kB) restored to ~/out
     ");
     for (format, root) in [("claude-code", ".claude"), ("openclaw", ".openclaw")] {
         let sources = files(&home.path(root));

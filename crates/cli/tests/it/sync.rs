@@ -36,13 +36,13 @@ fn first_and_second_time() {
     snapshot!(home.run("sync"), @"
     exit 0
     --- stdout
-    collected  55 records (19.9 kB) from 9 files, all new
+    collected  55 records (57.8 kB) from 10 files, all new
     odd        3 problems noted, nothing lost; see `quipu status`
     ");
     snapshot!(home.run("sync"), @"
     exit 0
     --- stdout
-    collected  nothing new in 9 files
+    collected  nothing new in 10 files
     ");
 }
 
@@ -56,7 +56,7 @@ fn one_more_line() {
     snapshot!(home.run("sync"), @"
     exit 0
     --- stdout
-    collected  1 record (59 B) from 1 of 9 files
+    collected  1 record (59 B) from 1 of 10 files
     ");
 }
 
@@ -68,7 +68,7 @@ fn files_that_go_away() {
     snapshot!(home.run("sync"), @"
     exit 0
     --- stdout
-    collected  nothing new in 8 files
+    collected  nothing new in 9 files
     files      1 gone; what they held before is kept
     ");
 }
@@ -100,7 +100,7 @@ fn roots_come_from_the_environment() {
     home.fixture("claude-code/history.jsonl", ".claude/history.jsonl");
     home.fixture("openclaw/agents/main", "two/agents/main");
     let variables = [("CLAUDE_CONFIG_DIR", "one, nowhere"), ("OPENCLAW_STATE_DIR", "~/two")];
-    assert_eq!(home.run_with("sync --json", &variables).json()["sources"], 3);
+    assert_eq!(home.run_with("sync --json", &variables).json()["sources"], 4);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::ids::{GenerationId, Seq};
 use crate::project::draft::Draft;
 
 use super::discover::Stat;
+use super::index::IndexUpdate;
 use super::known::{HEAD, MARKER, Print, print};
 
 /// A batch is handed over when it weighs this much.
@@ -42,6 +43,8 @@ pub(crate) struct Piece {
     pub(crate) spans: Vec<SpanPlan>,
     /// Bytes to add to the tail.
     pub(crate) tail: Vec<u8>,
+    /// What the newest version of an index changes.
+    pub(crate) index: Option<Box<IndexUpdate>>,
     pub(crate) stat: Stat,
     pub(crate) prints: Prints,
     /// The file was last changed so long ago that its tail will not go on at once.

@@ -14,6 +14,7 @@ mod batch;
 mod changes;
 mod discover;
 mod document;
+mod index;
 pub(crate) mod known;
 mod lines;
 mod look;

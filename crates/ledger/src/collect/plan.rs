@@ -9,6 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use quipu_transcript::format::{self, Framing};
+
 use super::discover::{Discovery, Found, RootPath, absolute, path_bytes};
 use super::known::{self, Known};
 
@@ -144,7 +146,9 @@ pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>)
                 || (moved_here.contains_key(&index)
                     && (source.stat.size, source.stat.mtime_ns)
                         == (found.stat.size, found.stat.mtime_ns));
-            let is_done = source.stat.size == source.reached() || source.refused.is_some();
+            let is_done = source.stat.size == source.reached()
+                || source.refused.is_some()
+                || is_kept_whole(source);
             if is_same && is_done {
                 if source.tail_length > 0 && !source.tail_stands {
                     plan.standing.push(source.clone());
@@ -180,6 +184,12 @@ pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>)
         }
     }
     plan
+}
+
+/// Whether a source is taken in as a whole, so that its stat alone says whether it has changed.
+fn is_kept_whole(source: &Known) -> bool {
+    format::by_name(&source.format)
+        .is_some_and(|format| format.origin(&source.first_path).part.framing() == Framing::Index)
 }
 
 /// Whether there is certainly no such file. A folder that cannot be read hides files that are still

@@ -88,8 +88,9 @@ pub(crate) fn read(
     match origin.part.framing() {
         Framing::Lines => reader.lines()?,
         Framing::Document => reader.document()?,
-        // Nothing claims an index yet; databases are read by `rows`.
-        Framing::Index | Framing::Rows => {}
+        Framing::Index => reader.index()?,
+        // Databases are no files of bytes: `rows` reads them.
+        Framing::Rows => {}
     }
     Ok(Outcome::Done)
 }
@@ -176,6 +177,7 @@ impl Reader<'_, '_> {
             takes_tail: false,
             spans: Vec::new(),
             tail: Vec::new(),
+            index: None,
             stat: self.stat,
             prints: ends.prints(),
             is_still: self.is_still,

@@ -11,13 +11,14 @@ use rusqlite::{OptionalExtension, Transaction};
 
 use super::batch::{Batch, Began, Piece, RowCursor, SpanPlan, Step};
 use super::discover::{RootPath, Stat, path_bytes};
+use super::index::IndexUpdate;
 use super::known::Known;
 use super::plan::{Job, Kind};
 use crate::ids::{GenerationId, Seq, SourceId};
 use crate::journal::{self, Event};
 use crate::project::draft::Draft;
-use crate::project::{Fold, Place, absent, tail};
-use crate::{Error, Result, chunks, clock, records, spans};
+use crate::project::{Fold, Place, absent, keys, tail};
+use crate::{Error, Result, chunks, clock, indexes, records, spans};
 
 /// What the writer knows of a file while its pieces come in.
 #[derive(Debug, Clone)]
@@ -169,6 +170,15 @@ impl<'a> Writer<'a> {
         for (piece, position) in pieces.iter().zip(positions) {
             self.piece(tx, piece, position, &mut seq, &mut lengths, &mut drafts)?;
         }
+        // The journal's lines come after the batch's run of records.
+        for piece in pieces {
+            if let (Some(update), Some(Progress::At(position))) =
+                (piece.index, self.progress.get(piece.job))
+            {
+                let source = position.source;
+                self.index(tx, source, *update)?;
+            }
+        }
         Ok(())
     }
 
@@ -180,7 +190,9 @@ impl<'a> Writer<'a> {
                 continue;
             }
             let fits = match self.progress.get(piece.job) {
-                Some(Progress::At(position)) => is_at(tx, position)?,
+                Some(Progress::At(position)) => {
+                    is_at(tx, position)? && self.is_same_index(tx, piece, position)?
+                }
                 Some(Progress::New) => {
                     let (format, root, path) = self.name(piece.job)?;
                     !is_followed(tx, format, &root, path)?
@@ -192,6 +204,21 @@ impl<'a> Writer<'a> {
             }
         }
         Ok(true)
+    }
+
+    /// True if an index is still the one that an update was compared with.
+    fn is_same_index(
+        &self,
+        tx: &Transaction<'_>,
+        piece: &Piece,
+        position: &Position,
+    ) -> Result<bool> {
+        let known = self.job(piece.job)?.known.as_ref();
+        let (Some(_), Some(known)) = (&piece.index, known) else { return Ok(true) };
+        let marker: Vec<u8> = tx
+            .prepare_cached("SELECT marker FROM generations WHERE id = ?1")?
+            .query_row([position.generation], |row| row.get(0))?;
+        Ok(marker == known.marker)
     }
 
     /// Opens the generation that a piece belongs to, and stores what is not in the batch's run of
@@ -437,6 +464,31 @@ impl<'a> Writer<'a> {
         }
         if piece.is_last && position.number > 1 && position.is_fresh && self.is_projecting {
             absent::mark(tx, position.source)?;
+        }
+        Ok(())
+    }
+
+    /// Replaces the bytes of an index, and writes down what matters of the change.
+    pub(super) fn index(
+        &mut self,
+        tx: &Transaction<'_>,
+        source: SourceId,
+        update: IndexUpdate,
+    ) -> Result<()> {
+        if !update.problems.is_empty() {
+            let problems = update.problems.into_iter();
+            let problems =
+                problems.map(|problem| (problem.kind.as_str().to_owned(), problem.detail));
+            let (at, source) = (clock::now_ms(), source.0);
+            self.event(tx, &Event::IndexProblems { at, source, problems: problems.collect() })?;
+        }
+        let Some(bytes) = update.bytes else { return Ok(()) };
+        indexes::store(tx, source, &bytes)?;
+        for note in update.notes {
+            self.event(tx, &note.event(source.0))?;
+        }
+        if self.is_projecting {
+            keys::replace(tx, source, &update.changed, &update.removed)?;
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use quipu_transcript::problem::{Problem, ProblemKind};
 use quipu_transcript::record;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use super::kinds;
 use super::search::{self, SearchText};
 use super::usage::Model;
 use crate::ids::PackedId;
@@ -35,8 +36,7 @@ const MOST_WELDED: usize = 4096;
 /// One entry of a record.
 #[derive(Debug)]
 pub(crate) struct DraftEntry {
-    pub(crate) type_name: Cow<'static, str>,
-    pub(crate) is_known: bool,
+    pub(crate) kind: kinds::Kind,
     pub(crate) uuid: Option<PackedId>,
     pub(crate) parent: DraftParent,
     pub(crate) time: Option<i64>,
@@ -90,7 +90,7 @@ pub(crate) struct DraftCompaction {
     pub(crate) modified_files: Vec<String>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct DraftCall {
     pub(crate) id: Option<Box<str>>,
     pub(crate) name: Box<str>,
@@ -183,7 +183,7 @@ impl<'a> Drafter<'a> {
         let (format, origin) = (self.format, self.origin);
         let problems = record::read_oversize(format, origin, head, length, &mut |entry| {
             let mut drafted = self.entry(entry, content, entries.len(), length);
-            drafted.text.unseen = length - head.len() as u64;
+            drafted.text.left_out += length - head.len() as u64;
             entries.push(drafted);
         });
         Draft { entries, problems }
@@ -223,14 +223,23 @@ impl<'a> Drafter<'a> {
             }
         }
         let detail = detail(entry, &mut text, bytes);
+        text.seal();
         // Words beside a tool's result are the human's.
         let is_message = matches!(entry.role, Some(Role::User | Role::Assistant | Role::Tool))
             && matches!(entry.kind, Kind::Message)
             && !entry.marks.is_meta
             && !text.prose.as_str().is_empty();
+        let marks = Marks {
+            is_side: entry.marks.is_side
+                || matches!(
+                    detail,
+                    Detail::Header | Detail::Leaf { .. } | Detail::Prompt | Detail::Document { .. }
+                ),
+            ..entry.marks
+        };
+        let is_known = !matches!(entry.kind, Kind::Unknown);
         DraftEntry {
-            type_name: static_name(&entry.type_name),
-            is_known: !matches!(entry.kind, Kind::Unknown),
+            kind: kinds::Kind::new(static_name(&entry.type_name), is_known, entry.role, &marks),
             uuid: entry.id.as_deref().map(PackedId::pack),
             parent: match &entry.parent {
                 Parent::Unsaid => DraftParent::Unsaid,
@@ -240,17 +249,7 @@ impl<'a> Drafter<'a> {
             },
             time: entry.time.map(|time| time.0),
             role: entry.role,
-            marks: Marks {
-                is_side: entry.marks.is_side
-                    || matches!(
-                        detail,
-                        Detail::Header
-                            | Detail::Leaf { .. }
-                            | Detail::Prompt
-                            | Detail::Document { .. }
-                    ),
-                ..entry.marks
-            },
+            marks,
             content: content.wrapping_add(ordinal as i64),
             text,
             is_message,

@@ -25,8 +25,13 @@ impl Fold {
         id: EntryId,
         entry: DraftEntry,
     ) -> Result<Option<SessionRow>> {
+        if matches!(entry.detail, Detail::Document { .. }) {
+            // The call whose output it is is looked up by its row.
+            self.sessions.save(tx)?;
+        }
+        let kind = self.kinds.number(tx, &entry.kind)?;
         let Some(name) = session_name(place, &entry) else {
-            rows::insert(tx, place, id, &Standing::default(), &entry)?;
+            rows::insert(tx, place, id, kind, &Standing::default(), &entry)?;
             return Ok(None);
         };
         let session = self.sessions.get(tx, &name, SessionRow(id.0))?;
@@ -108,7 +113,7 @@ impl Fold {
                 }
             }
         }
-        rows::insert(tx, place, id, &standing, &entry)?;
+        rows::insert(tx, place, id, kind, &standing, &entry)?;
         let mut cut = Vec::new();
         if let Some(uuid) = &entry.uuid {
             let known = Known { id, content: entry.content, turn: standing.turn };
@@ -118,21 +123,21 @@ impl Fold {
             tip.last_entry = Some(id);
             tip.last_turn = standing.turn;
         }
-        session.bound();
-
         if let Some(draft) = &entry.usage {
             let billed = usage::Billed {
                 session: row,
+                is_complete: session.is_complete,
                 entry: id,
                 turn: standing.turn,
                 time: entry.time,
-                model: &draft.model,
                 is_sidechain: entry.marks.is_sidechain,
             };
-            if let Some((turn, before, after)) = self.bills.add(tx, &billed, draft)? {
+            let grown = session.bills.add(tx, &mut self.models, &billed, draft)?;
+            if let Some((turn, before, after)) = grown {
                 self.turns.bill(tx, turn, &before, &after)?;
             }
         }
+        session.bound(tx)?;
         if let Some(turn) = standing.turn {
             self.turns.add(tx, turn, &entry)?;
         }
@@ -269,7 +274,7 @@ fn turn_before(
 fn supersede(at: tools::At<'_>, session: &mut Session, older: Known) -> Result<()> {
     session.columns.tool_calls -= session.calls.withdraw(at, older.id)?;
     let messages =
-        at.conn.prepare_cached("DELETE FROM messages WHERE id = ?1")?.execute([older.id])?;
+        at.conn.prepare_cached("DELETE FROM message_texts WHERE id = ?1")?.execute([older.id])?;
     session.columns.messages -= messages as i64;
     let compactions =
         at.conn.prepare_cached("DELETE FROM compactions WHERE id = ?1")?.execute([older.id])?;
@@ -277,7 +282,7 @@ fn supersede(at: tools::At<'_>, session: &mut Session, older: Known) -> Result<(
     at.conn.prepare_cached("DELETE FROM custom_entries WHERE id = ?1")?.execute([older.id])?;
     at.conn.prepare_cached("DELETE FROM labels WHERE id = ?1")?.execute([older.id])?;
     at.conn
-        .prepare_cached("UPDATE entries SET superseded_by = ?2 WHERE id = ?1")?
+        .prepare_cached("UPDATE entry_rows SET superseded_by = ?2 WHERE id = ?1")?
         .execute((older.id, at.entry))?;
     Ok(())
 }

@@ -7,6 +7,8 @@
 pub(crate) mod absent;
 pub(crate) mod draft;
 mod entry;
+pub(crate) mod keys;
+mod kinds;
 pub(crate) mod rebuild;
 mod row;
 mod rows;
@@ -48,8 +50,9 @@ pub(crate) struct Place<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Fold {
     sessions: Sessions,
+    kinds: kinds::Kinds,
     turns: turns::Turns,
-    bills: usage::Bills,
+    models: usage::Models,
     tips: tips::Tips,
     /// How many problems were noted since the fold began.
     pub(crate) problems: u64,
@@ -83,7 +86,31 @@ impl Fold {
 
     /// Folds in a record of the journal.
     pub(crate) fn event(&mut self, tx: &Transaction<'_>, seq: Seq, event: &Event) -> Result<()> {
-        let source = event.source();
+        let Some(source) = event.source() else { return Ok(()) };
+        match event {
+            Event::Key { key, session, parent_key, is_subagent, fields, .. } => {
+                self.sessions.save(tx)?;
+                let noted = keys::Noted {
+                    key,
+                    session: session.as_deref(),
+                    parent_key: parent_key.as_deref(),
+                    is_subagent: *is_subagent,
+                    fields,
+                };
+                return keys::note(tx, seq, source, &noted);
+            }
+            Event::IndexProblems { problems, .. } => {
+                for (kind, detail) in problems {
+                    let known = ProblemKind::ALL.iter().find(|known| known.as_str() == kind);
+                    if let Some(kind) = known {
+                        let problem = Problem::new(*kind, detail.as_str());
+                        self.problem(tx, EntryId::of(seq, 0), source, None, &problem)?;
+                    }
+                }
+                return Ok(());
+            }
+            _ => {}
+        }
         if let Event::Generation { copy_of: Some(original), .. } = event {
             self.copied(tx, seq, source, SourceId(*original))?;
         }
@@ -108,7 +135,7 @@ impl Fold {
     pub(crate) fn save(&mut self, tx: &Transaction<'_>) -> Result<()> {
         self.sessions.save(tx)?;
         self.turns.save(tx)?;
-        self.bills.save(tx)?;
+        self.sessions.recount(tx)?;
         self.tips.save(tx)
     }
 

@@ -9,7 +9,7 @@ use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::draft::{Draft, Drafter, mark_unterminated};
-use super::{Fold, Place, absent, tail};
+use super::{Fold, Place, absent, keys, tail};
 use crate::chunks::RecordReader;
 use crate::ids::{GenerationId, Seq, SourceId};
 use crate::journal::{self, Event};
@@ -147,6 +147,7 @@ fn finish(tx: &Transaction<'_>) -> Result<()> {
     for source in rewritten {
         absent::mark(tx, source)?;
     }
+    keys::replace_all(tx)?;
     let tails: Vec<GenerationId> = tx
         .prepare("SELECT id FROM generations WHERE tail_stands = 1 AND tail_length > 0")?
         .query_map([], |row| row.get(0))?

@@ -59,7 +59,7 @@ pub(super) fn repeated(
     let same = EntryId(id.0 - seq.0 + holder.0);
     Ok(tx
         .prepare_cached(
-            "SELECT content, turn FROM entries WHERE id = ?1 AND session = ?2 AND uuid IS NULL",
+            "SELECT content, turn FROM entry_rows WHERE id = ?1 AND session = ?2 AND uuid IS NULL",
         )?
         .query_row((same, session), |row| {
             Ok(Known { id: same, content: row.get(0)?, turn: row.get(1)? })

@@ -1,11 +1,11 @@
 //! The statements that add an entry's rows. What they hold is decided elsewhere.
 
-use quipu_transcript::entry::Role;
 use quipu_transcript::problem::{Problem, ProblemKind};
 use rusqlite::Connection;
 
 use super::draft::{Detail, DraftEntry, Fact};
-use super::{Place, search, usage};
+use super::kinds::KindId;
+use super::{Place, usage};
 use crate::Result;
 use crate::ids::{EntryId, PackedId, SessionRow, SourceId};
 
@@ -24,10 +24,11 @@ pub(crate) fn insert(
     conn: &Connection,
     place: &Place<'_>,
     id: EntryId,
+    kind: KindId,
     standing: &Standing,
     entry: &DraftEntry,
 ) -> Result<()> {
-    insert_entry(conn, id, standing, entry)?;
+    insert_entry(conn, id, kind, standing, entry)?;
     insert_message(conn, id, standing, entry)?;
     insert_detail(conn, place, id, standing, entry)?;
     index(conn, id, entry)
@@ -37,34 +38,26 @@ pub(crate) fn insert(
 pub(crate) fn insert_entry(
     conn: &Connection,
     id: EntryId,
+    kind: KindId,
     standing: &Standing,
     entry: &DraftEntry,
 ) -> Result<()> {
     conn.prepare_cached(
-        "INSERT INTO entries
-            (id, session, uuid, parent, parent_uuid, turn, type, role, time, is_known, is_meta,
-             is_sidechain, is_mirror, is_error, is_side, is_summary, content)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+        "INSERT INTO entry_rows
+            (id, session, kind, uuid, parent, parent_uuid, turn, time, content)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?
-    .execute(rusqlite::params![
+    .execute((
         id,
         standing.session,
-        entry.uuid,
+        kind,
+        &entry.uuid,
         standing.parent,
-        standing.missing,
+        &standing.missing,
         standing.turn,
-        entry.type_name,
-        entry.role.map(Role::as_str),
         entry.time,
-        entry.is_known,
-        entry.marks.is_meta,
-        entry.marks.is_sidechain,
-        entry.marks.is_mirror,
-        entry.marks.is_error,
-        entry.marks.is_side,
-        entry.marks.is_compact_summary,
         entry.content,
-    ])?;
+    ))?;
     Ok(())
 }
 
@@ -75,21 +68,9 @@ pub(crate) fn insert_message(
     standing: &Standing,
     entry: &DraftEntry,
 ) -> Result<()> {
-    if let (true, Some(session), Some(role)) = (entry.is_message, standing.session, entry.role) {
-        // A tool says nothing itself; words beside its result are the human's.
-        let role = if role == Role::Tool { Role::User } else { role };
-        conn.prepare_cached(
-            "INSERT INTO messages (id, session, turn, role, time, text)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )?
-        .execute((
-            id,
-            session,
-            standing.turn,
-            role.as_str(),
-            entry.time,
-            entry.text.prose.as_str(),
-        ))?;
+    if entry.is_message && standing.session.is_some() {
+        conn.prepare_cached("INSERT INTO message_texts (id, text) VALUES (?1, ?2)")?
+            .execute((id, entry.text.prose.as_str()))?;
     }
     Ok(())
 }
@@ -186,23 +167,23 @@ fn insert_detail(
 /// Puts an entry's words into the search index.
 pub(crate) fn index(conn: &Connection, id: EntryId, entry: &DraftEntry) -> Result<()> {
     let text = &entry.text;
-    if text.is_empty() && text.unseen == 0 {
+    if text.is_empty() && text.left_out == 0 {
         return Ok(());
     }
-    let mut left = search::LONGEST;
-    let (prose, cut_1) = text.prose.indexed(&mut left);
-    let (tool_input, cut_2) = text.tool_input.indexed(&mut left);
-    let (tool_result, cut_3) = text.tool_result.indexed(&mut left);
-    let (thinking, cut_4) = text.thinking.indexed(&mut left);
     conn.prepare_cached(
         "INSERT INTO search (rowid, tool_result, tool_input, prose, thinking)
          VALUES (?1, ?2, ?3, ?4, ?5)",
     )?
-    .execute((id, &*tool_result, &*tool_input, &*prose, &*thinking))?;
-    let cut = (cut_1 + cut_2 + cut_3 + cut_4) as u64 + text.unseen;
-    if cut > 0 {
+    .execute((
+        id,
+        text.tool_result.indexed(),
+        text.tool_input.indexed(),
+        text.prose.indexed(),
+        text.thinking.indexed(),
+    ))?;
+    if text.left_out > 0 {
         conn.prepare_cached("INSERT INTO partly_indexed (entry, bytes) VALUES (?1, ?2)")?
-            .execute((id, cut as i64))?;
+            .execute((id, text.left_out as i64))?;
     }
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! Which words of an entry go into the search index: everything people and tools wrote, except
 //! base64 and whatever exceeds a mebibyte.
 
+use std::borrow::Cow;
+
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// At most this much text of one entry is indexed.
@@ -16,8 +18,8 @@ pub(crate) struct SearchText {
     pub(crate) thinking: Text,
     pub(crate) tool_input: Text,
     pub(crate) tool_result: Text,
-    /// Bytes of the record that were too many to look at.
-    pub(crate) unseen: u64,
+    /// Bytes that are not indexed because there are too many of them.
+    pub(crate) left_out: u64,
 }
 
 impl SearchText {
@@ -25,13 +27,33 @@ impl SearchText {
     pub(crate) fn is_empty(&self) -> bool {
         [&self.prose, &self.thinking, &self.tool_input, &self.tool_result]
             .iter()
-            .all(|text| text.0.is_empty())
+            .all(|text| text.said.is_empty())
+    }
+
+    /// Decides what is indexed. Nothing is added any more.
+    pub(crate) fn seal(&mut self) {
+        let mut left = LONGEST;
+        for text in
+            [&mut self.prose, &mut self.tool_input, &mut self.tool_result, &mut self.thinking]
+        {
+            self.left_out += text.seal(&mut left);
+        }
+        // Only prose is wanted as it was said.
+        for text in [&mut self.tool_input, &mut self.tool_result, &mut self.thinking] {
+            if let Some(indexed) = text.indexed.take() {
+                text.said = indexed;
+            }
+        }
     }
 }
 
 /// Some text, pieces joined by newlines.
 #[derive(Debug, Default)]
-pub(crate) struct Text(String);
+pub(crate) struct Text {
+    said: String,
+    /// What is indexed of it, where that is not all of it.
+    indexed: Option<String>,
+}
 
 impl Text {
     /// Adds a piece.
@@ -39,44 +61,39 @@ impl Text {
         if piece.is_empty() {
             return;
         }
-        if !self.0.is_empty() {
-            self.0.push('\n');
+        if !self.said.is_empty() {
+            self.said.push('\n');
         }
-        self.0.push_str(piece);
+        self.said.push_str(piece);
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        &self.0
+        &self.said
     }
 
-    /// What is indexed of it, and how many bytes are not.
-    pub(crate) fn indexed(&self, left: &mut usize) -> (std::borrow::Cow<'_, str>, usize) {
-        let mut text = without_base64(&self.0);
-        let mut cut = 0;
-        if text.len() > *left {
-            let mut end = *left;
-            while !text.is_char_boundary(end) {
-                end -= 1;
-            }
-            cut = text.len() - end;
-            text = match text {
-                std::borrow::Cow::Borrowed(text) => {
-                    std::borrow::Cow::Borrowed(text.get(..end).unwrap_or_default())
-                }
-                std::borrow::Cow::Owned(mut text) => {
-                    text.truncate(end);
-                    std::borrow::Cow::Owned(text)
-                }
-            };
+    /// What is indexed of it.
+    pub(crate) fn indexed(&self) -> &str {
+        self.indexed.as_ref().unwrap_or(&self.said)
+    }
+
+    /// Decides what is indexed of it, at most `left` bytes. Returns how many bytes are left out.
+    fn seal(&mut self, left: &mut usize) -> u64 {
+        let mut text = without_base64(&self.said);
+        let end = text.floor_char_boundary(*left);
+        let cut = text.len() - end;
+        if cut > 0 {
+            text.to_mut().truncate(end);
         }
-        *left -= text.len();
-        (text, cut)
+        *left -= end;
+        if let Cow::Owned(text) = text {
+            self.indexed = Some(text);
+        }
+        cut as u64
     }
 }
 
 /// The text without runs of base64. NUL would end a word in SQLite's view, so it becomes a space.
-fn without_base64(text: &str) -> std::borrow::Cow<'_, str> {
-    use std::borrow::Cow;
+fn without_base64(text: &str) -> Cow<'_, str> {
     let has_nul = memchr::memchr(0, text.as_bytes()).is_some();
     if text.len() < LONGEST_WORD && !has_nul {
         return Cow::Borrowed(text);
@@ -220,7 +237,7 @@ impl<'de> Visitor<'de> for &mut Strings<'_> {
                     }
                     other => push_value(self.text, &other),
                 }
-            } else if self.text.0.len() > LONGEST {
+            } else if self.text.as_str().len() > LONGEST {
                 map.next_value::<IgnoredAny>()?;
             } else {
                 map.next_value_seed(&mut *self)?;

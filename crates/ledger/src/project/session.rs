@@ -1,13 +1,15 @@
 //! The `sessions` table: one row per conversation, kept in memory while its records are folded in.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use quipu_transcript::entry::TitleRank;
 use quipu_transcript::format::{self, Archive, Format, Origin, Part};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::draft::Fact;
+use super::keys;
 use super::tree::Known;
+use super::usage;
 use crate::Result;
 use crate::ids::{EntryId, PackedId, SessionRow, SourceId};
 
@@ -27,6 +29,7 @@ pub(crate) struct Session {
     pub(crate) is_complete: bool,
     pub(crate) tree: super::tree::Tree,
     pub(crate) calls: super::tools::Calls,
+    pub(crate) bills: super::usage::Bills,
 }
 
 /// The columns of a session's row that records change.
@@ -113,6 +116,7 @@ impl Session {
             is_complete: true,
             tree: Default::default(),
             calls: Default::default(),
+            bills: Default::default(),
         }
     }
 
@@ -138,6 +142,7 @@ impl Session {
             is_dirty: false,
             tree: Default::default(),
             calls: Default::default(),
+            bills: Default::default(),
         }))
     }
 
@@ -244,12 +249,14 @@ impl Session {
     }
 
     /// Lets go of what is in memory of a very long session; from then on the ledger is asked.
-    pub(crate) fn bound(&mut self) {
+    pub(crate) fn bound(&mut self, conn: &Connection) -> Result<()> {
         if self.tree.len() > MOST_REMEMBERED {
+            self.calls.save(conn, self.row)?;
             self.tree = Default::default();
             self.calls = Default::default();
             self.is_complete = false;
         }
+        Ok(())
     }
 
     /// Writes the row.
@@ -258,31 +265,33 @@ impl Session {
             return Ok(());
         }
         let state = state(conn, self.row)?;
+        let link = keys::link(conn, name)?.unwrap_or_default();
         let c = &self.columns;
         conn.prepare_cached(
             "INSERT INTO sessions
                 (id, format, agent, session_id, part, state, parent_id, parent_call, agent_type,
                  fork_of, continued_in, project, cwd, git_branch, client_version, header_version,
                  title, title_rank, first_prompt, pull_request, model, started_at, updated_at,
-                 entries, turns, messages, tool_calls, compactions, leaf, first_uuid)
+                 entries, turns, messages, tool_calls, compactions, leaf, first_uuid, key,
+                 parent_agent)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
-                     ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)
+                     ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32)
              ON CONFLICT (id) DO UPDATE SET
                 part = ?5, state = ?6, parent_id = ?7, parent_call = ?8, agent_type = ?9,
                 fork_of = ?10, continued_in = ?11, project = ?12, cwd = ?13, git_branch = ?14,
                 client_version = ?15, header_version = ?16, title = ?17, title_rank = ?18,
                 first_prompt = ?19, pull_request = ?20, model = ?21, started_at = ?22,
                 updated_at = ?23, entries = ?24, turns = ?25, messages = ?26, tool_calls = ?27,
-                compactions = ?28, leaf = ?29, first_uuid = ?30",
+                compactions = ?28, leaf = ?29, first_uuid = ?30, key = ?31, parent_agent = ?32",
         )?
         .execute(rusqlite::params![
             self.row,
             name.format,
             name.agent,
             name.id,
-            c.part,
+            if link.is_subagent { "subagent" } else { c.part.as_str() },
             state,
-            c.parent_id,
+            c.parent_id.as_ref().or(link.parent_id.as_ref()),
             c.parent_call,
             c.agent_type,
             c.fork_of,
@@ -306,6 +315,8 @@ impl Session {
             c.compactions,
             c.leaf,
             c.first_uuid,
+            link.key,
+            link.parent_agent,
         ])?;
         self.is_dirty = false;
         Ok(())
@@ -407,6 +418,8 @@ pub(crate) fn refresh_states(conn: &Connection, source: SourceId) -> Result<()> 
 pub(crate) struct Sessions {
     rows: HashMap<Name, SessionRow>,
     open: HashMap<SessionRow, (Name, Session)>,
+    /// Responses whose bills were written and have to be compared with their copies.
+    billed: BTreeSet<i64>,
 }
 
 /// At most this many sessions are kept open between two commits.
@@ -451,8 +464,16 @@ impl Sessions {
     pub(crate) fn save(&mut self, conn: &Connection) -> Result<()> {
         for (name, session) in self.open.values_mut() {
             session.save(conn, name)?;
+            session.calls.save(conn, session.row)?;
+            session.bills.save(conn, session.row, session.is_complete, &mut self.billed)?;
         }
         Ok(())
+    }
+
+    /// Decides which copies of the responses that were billed since the last commit count. All
+    /// sessions must be saved.
+    pub(crate) fn recount(&mut self, conn: &Connection) -> Result<()> {
+        usage::recount_all(conn, std::mem::take(&mut self.billed))
     }
 
     /// Writes all rows that changed and lets go of them.

@@ -5,6 +5,7 @@ use quipu_transcript::format;
 use rusqlite::{OptionalExtension, Transaction};
 
 use super::draft::Drafter;
+use super::kinds;
 use super::rows::{self, Standing};
 use crate::ids::{EntryId, GenerationId, SessionRow, SourceId};
 use crate::{Result, spans};
@@ -56,7 +57,8 @@ pub(crate) fn project(tx: &Transaction<'_>, generation: GenerationId) -> Result<
         .optional()?;
     let (session, parent, turn) = tip.unwrap_or_default();
     let standing = Standing { session, parent, missing: None, turn };
-    rows::insert_entry(tx, id, &standing, &entry)?;
+    let kind = kinds::add_provisional(tx, id, &entry.kind)?;
+    rows::insert_entry(tx, id, kind, &standing, &entry)?;
     rows::insert_message(tx, id, &standing, &entry)?;
     rows::index(tx, id, &entry)?;
     Ok(())
@@ -65,9 +67,10 @@ pub(crate) fn project(tx: &Transaction<'_>, generation: GenerationId) -> Result<
 /// Removes the provisional entry of a generation.
 pub(crate) fn remove(tx: &Transaction<'_>, generation: GenerationId) -> Result<()> {
     let id = EntryId::provisional(generation);
-    let removed = tx.prepare_cached("DELETE FROM entries WHERE id = ?1")?.execute([id])?;
+    let removed = tx.prepare_cached("DELETE FROM entry_rows WHERE id = ?1")?.execute([id])?;
     if removed > 0 {
-        tx.prepare_cached("DELETE FROM messages WHERE id = ?1")?.execute([id])?;
+        kinds::remove_provisional(tx, id)?;
+        tx.prepare_cached("DELETE FROM message_texts WHERE id = ?1")?.execute([id])?;
         tx.prepare_cached("DELETE FROM search WHERE rowid = ?1")?.execute([id])?;
         tx.prepare_cached("DELETE FROM partly_indexed WHERE entry = ?1")?.execute([id])?;
     }

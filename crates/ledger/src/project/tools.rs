@@ -20,6 +20,26 @@ pub(crate) struct Calls {
     /// asked.
     open: Option<Open>,
     has_orphans: bool,
+    /// Calls that are in no row yet. Most are answered soon, and then their row is written once.
+    unwritten: BTreeMap<(EntryId, u32), Unwritten>,
+}
+
+/// A call, and its result if that has come.
+#[derive(Debug)]
+struct Unwritten {
+    turn: Option<EntryId>,
+    call: DraftCall,
+    answer: Option<Answer>,
+}
+
+/// What a call's row says of its result.
+#[derive(Debug)]
+struct Answer {
+    entry: EntryId,
+    is_error: bool,
+    mentions_error: bool,
+    output_name: Option<Box<str>>,
+    output: Option<EntryId>,
 }
 
 /// Open calls of one message, by their place in it.
@@ -53,22 +73,8 @@ impl Calls {
         let mut open = Open { entry: at.entry, calls: BTreeMap::new() };
         for (ordinal, call) in calls.iter().enumerate() {
             let ordinal = ordinal as u32;
-            at.conn
-                .prepare_cached(
-                    "INSERT INTO tool_calls
-                        (entry, ordinal, session, turn, call_id, name, target, is_partial)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                )?
-                .execute((
-                    at.entry,
-                    ordinal,
-                    at.session,
-                    at.turn,
-                    &call.id,
-                    &call.name,
-                    &call.target,
-                    call.is_partial,
-                ))?;
+            let unwritten = Unwritten { turn: at.turn, call: call.clone(), answer: None };
+            self.unwritten.insert((at.entry, ordinal), unwritten);
             if call.is_partial {
                 problems.push(ProblemKind::PartialCall);
                 continue;
@@ -137,20 +143,55 @@ impl Calls {
         if let Some(open) = self.open.as_mut().filter(|open| open.entry == call.0) {
             open.calls.remove(&call.1);
         }
-        self.pair(
-            at,
-            call,
-            at.entry,
-            result.is_error,
-            result.mentions_error,
-            result.output_name.as_deref(),
-        )?;
+        let answer = Answer {
+            entry: at.entry,
+            is_error: result.is_error,
+            mentions_error: result.mentions_error,
+            output_name: result.output_name.clone(),
+            output: None,
+        };
+        self.pair(at, call, answer)?;
         Ok(None)
+    }
+
+    /// Writes the rows of calls that have none.
+    pub(crate) fn save(&mut self, conn: &Connection, session: SessionRow) -> Result<()> {
+        if self.unwritten.is_empty() {
+            return Ok(());
+        }
+        let mut statement = conn.prepare_cached(
+            "INSERT INTO tool_calls
+                (entry, ordinal, session, turn, call_id, name, target, is_partial, result,
+                 is_error, mentions_error, output_name, output)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        )?;
+        for ((entry, ordinal), Unwritten { turn, call, answer }) in
+            std::mem::take(&mut self.unwritten)
+        {
+            let answer = answer.as_ref();
+            statement.execute((
+                entry,
+                ordinal,
+                session,
+                turn,
+                call.id,
+                call.name,
+                call.target,
+                call.is_partial,
+                answer.map(|answer| answer.entry),
+                answer.map(|answer| answer.is_error),
+                answer.map(|answer| answer.mentions_error),
+                answer.and_then(|answer| answer.output_name.as_deref()),
+                answer.and_then(|answer| answer.output),
+            ))?;
+        }
+        Ok(())
     }
 
     /// Takes back the calls of an entry that a newer version replaces. Their results wait for the
     /// newer version's calls.
     pub(crate) fn withdraw(&mut self, at: At<'_>, entry: EntryId) -> Result<i64> {
+        self.save(at.conn, at.session)?;
         at.conn
             .prepare_cached(
                 "INSERT OR IGNORE INTO orphan_results
@@ -181,22 +222,30 @@ impl Calls {
         &mut self,
         at: At<'_>,
         (entry, ordinal): (EntryId, u32),
-        result: EntryId,
-        is_error: bool,
-        mentions_error: bool,
-        output_name: Option<&str>,
+        mut answer: Answer,
     ) -> Result<()> {
-        let output: Option<EntryId> = match output_name {
-            Some(name) => document_of(at.conn, at.session, name)?,
-            None => None,
-        };
+        if let Some(name) = &answer.output_name {
+            answer.output = document_of(at.conn, at.session, name)?;
+        }
+        if let Some(unwritten) = self.unwritten.get_mut(&(entry, ordinal)) {
+            unwritten.answer = Some(answer);
+            return Ok(());
+        }
         at.conn
             .prepare_cached(
                 "UPDATE tool_calls
                     SET result = ?3, is_error = ?4, mentions_error = ?5, output_name = ?6, output = ?7
                   WHERE entry = ?1 AND ordinal = ?2",
             )?
-            .execute((entry, ordinal, result, is_error, mentions_error, output_name, output))?;
+            .execute((
+                entry,
+                ordinal,
+                answer.entry,
+                answer.is_error,
+                answer.mentions_error,
+                answer.output_name,
+                answer.output,
+            ))?;
         Ok(())
     }
 
@@ -207,12 +256,14 @@ impl Calls {
         if at.is_complete && !self.reused.contains(id) {
             return Ok(None);
         }
+        self.save(at.conn, at.session)?;
         // The oldest one that waits; if none does, the oldest.
         let calls: Vec<Call> = at
             .conn
             .prepare_cached(
                 "SELECT entry, ordinal, result IS NOT NULL FROM tool_calls
-                  WHERE session = ?1 AND call_id = ?2 AND is_partial = 0 AND entry <> ?3
+                  WHERE session = ?1 AND substr(call_id, -8) = substr(?2, -8) AND call_id = ?2
+                    AND is_partial = 0 AND entry <> ?3
                   ORDER BY result IS NOT NULL, entry % (1 << 40), entry, ordinal LIMIT 2",
             )?
             .query_map((at.session, id, at.entry), |row| {
@@ -243,23 +294,18 @@ impl Calls {
                   WHERE session = ?1 AND call_id = ?2 ORDER BY entry LIMIT 1",
             )?
             .query_row((at.session, id), |row| {
-                Ok((
-                    row.get::<_, EntryId>(0)?,
-                    row.get::<_, bool>(1)?,
-                    row.get::<_, bool>(2)?,
-                    row.get::<_, Option<String>>(3)?,
-                ))
+                Ok(Answer {
+                    entry: row.get(0)?,
+                    is_error: row.get(1)?,
+                    mentions_error: row.get(2)?,
+                    output_name: row.get(3)?,
+                    output: None,
+                })
             })
             .optional()?;
-        let Some((entry, is_error, mentions_error, output_name)) = orphan else { return Ok(false) };
-        self.pair(
-            at,
-            (at.entry, ordinal),
-            entry,
-            is_error,
-            mentions_error,
-            output_name.as_deref(),
-        )?;
+        let Some(orphan) = orphan else { return Ok(false) };
+        let entry = orphan.entry;
+        self.pair(at, (at.entry, ordinal), orphan)?;
         at.conn
             .prepare_cached(
                 "DELETE FROM orphan_results WHERE session = ?1 AND call_id = ?2 AND entry = ?3",
@@ -271,6 +317,7 @@ impl Calls {
 
     fn oldest_open(&mut self, at: At<'_>) -> Result<Option<(EntryId, u32)>> {
         if self.open.is_none() {
+            self.save(at.conn, at.session)?;
             // Numbers of welded entries are not in order; their records are.
             let newest: Option<EntryId> = at
                 .conn

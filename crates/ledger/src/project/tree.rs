@@ -46,7 +46,7 @@ impl Tree {
         }
         let known = conn
             .prepare_cached(
-                "SELECT id, content, turn FROM entries
+                "SELECT id, content, turn FROM entry_rows
                   WHERE session = ?1 AND uuid = ?2 AND superseded_by IS NULL
                   ORDER BY id DESC LIMIT 1",
             )?
@@ -81,7 +81,7 @@ impl Tree {
             return Ok(*turn);
         }
         let turn: Option<Option<EntryId>> = conn
-            .prepare_cached("SELECT turn FROM entries WHERE id = ?1")?
+            .prepare_cached("SELECT turn FROM entry_rows WHERE id = ?1")?
             .query_row([entry], |row| row.get(0))
             .optional()?;
         Ok(turn.flatten())
@@ -108,7 +108,7 @@ impl Tree {
             (true, Some(children)) => children,
             (false, _) => conn
                 .prepare_cached(
-                    "SELECT id FROM entries WHERE session = ?1 AND parent_uuid = ?2 ORDER BY id",
+                    "SELECT id FROM entry_rows WHERE session = ?1 AND parent_uuid = ?2 ORDER BY id",
                 )?
                 .query_map((session, uuid), |row| row.get(0))?
                 .collect::<Result<_, _>>()?,
@@ -118,7 +118,7 @@ impl Tree {
             let is_cycle = child == parent || self.root_of(conn, parent)? == child;
             let new_parent = (!is_cycle).then_some(parent);
             conn.prepare_cached(
-                "UPDATE entries SET parent = ?2, parent_uuid = NULL WHERE id = ?1",
+                "UPDATE entry_rows SET parent = ?2, parent_uuid = NULL WHERE id = ?1",
             )?
             .execute((child, new_parent))?;
             rows::forget_problem(conn, child, ProblemKind::MissingParent)?;
@@ -133,7 +133,7 @@ impl Tree {
 
     /// The root above an entry. Shortcuts what it walks, so that all walks together stay linear.
     fn root_of(&mut self, conn: &Connection, entry: EntryId) -> Result<EntryId> {
-        let mut parent_of = conn.prepare_cached("SELECT parent FROM entries WHERE id = ?1")?;
+        let mut parent_of = conn.prepare_cached("SELECT parent FROM entry_rows WHERE id = ?1")?;
         let mut walked = Vec::new();
         let mut at = entry;
         loop {

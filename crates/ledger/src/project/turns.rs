@@ -1,5 +1,6 @@
 //! Turns: one prompt and everything that answers it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -15,7 +16,7 @@ use crate::ids::{EntryId, SessionRow};
 struct Turn {
     session: SessionRow,
     parent: Option<EntryId>,
-    status: String,
+    status: Cow<'static, str>,
     model: Option<String>,
     started_at: Option<i64>,
     ended_at: Option<i64>,
@@ -42,7 +43,7 @@ impl Turns {
             Turn {
                 session,
                 parent,
-                status: "open".to_owned(),
+                status: "open".into(),
                 model: None,
                 started_at: time,
                 ended_at: time,
@@ -68,11 +69,13 @@ impl Turns {
         {
             turn.ended_at = Some(time);
         }
-        if let (Some(Role::Assistant), Some(model)) = (entry.role, &entry.model) {
+        if let (Some(Role::Assistant), Some(model)) = (entry.role, &entry.model)
+            && turn.model.as_deref() != Some(model)
+        {
             turn.model = Some(model.to_string());
         }
         if let Some(status) = status(entry) {
-            turn.status = status.to_owned();
+            turn.status = status.into();
         }
         Ok(())
     }
@@ -113,7 +116,9 @@ impl Turns {
                 status = ?4, model = ?5, ended_at = ?7,
                 input_tokens = ?8, output_tokens = ?9, cache_read_tokens = ?10, cache_write_tokens = ?11",
         )?;
-        for (id, turn) in self.open.drain() {
+        let mut turns: Vec<_> = self.open.drain().collect();
+        turns.sort_unstable_by_key(|(id, _)| *id);
+        for (id, turn) in turns {
             let [input, output, cache_read, cache_write] = turn.tokens;
             statement.execute((
                 id,
@@ -144,7 +149,7 @@ fn load(conn: &Connection, id: EntryId) -> Result<Option<Turn>> {
             Ok(Turn {
                 session: row.get(0)?,
                 parent: row.get(1)?,
-                status: row.get(2)?,
+                status: Cow::Owned(row.get(2)?),
                 model: row.get(3)?,
                 started_at: row.get(4)?,
                 ended_at: row.get(5)?,

@@ -4,6 +4,7 @@
 //! session was collected first.
 
 use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use quipu_transcript::entry::Usage;
@@ -13,8 +14,8 @@ use super::draft::DraftUsage;
 use crate::Result;
 use crate::ids::{EntryId, SessionRow};
 
-/// Identifies a response within a session.
-type Key = (i64, i64, SessionRow);
+/// Identifies a response within a session: its message and its request.
+type Key = (i64, i64);
 
 #[derive(Debug, Clone)]
 struct Bill {
@@ -24,13 +25,19 @@ struct Bill {
     model: i64,
     usage: Usage,
     is_sidechain: bool,
+    is_dirty: bool,
 }
 
-/// Bills that changed since the last commit.
+/// What is known in memory of a session's bills.
 #[derive(Debug, Default)]
 pub(crate) struct Bills {
     open: HashMap<Key, Bill>,
-    models: HashMap<Model, i64>,
+}
+
+/// The models that were billed since the fold began.
+#[derive(Debug, Default)]
+pub(crate) struct Models {
+    known: HashMap<Model, i64>,
 }
 
 /// What answered. Empty where the agent does not say.
@@ -43,12 +50,13 @@ pub(crate) struct Model {
 
 /// Who is billed.
 #[derive(Debug)]
-pub(crate) struct Billed<'a> {
+pub(crate) struct Billed {
     pub(crate) session: SessionRow,
+    /// What is not in memory of the session is nowhere.
+    pub(crate) is_complete: bool,
     pub(crate) entry: EntryId,
     pub(crate) turn: Option<EntryId>,
     pub(crate) time: Option<i64>,
-    pub(crate) model: &'a Model,
     pub(crate) is_sidechain: bool,
 }
 
@@ -57,69 +65,61 @@ impl Bills {
     pub(crate) fn add(
         &mut self,
         conn: &Connection,
-        billed: &Billed<'_>,
+        models: &mut Models,
+        billed: &Billed,
         draft: &DraftUsage,
     ) -> Result<Option<(EntryId, Usage, Usage)>> {
         let message = draft.message.unwrap_or(billed.entry.0);
-        let key = (message, draft.request, billed.session);
-        if !self.open.contains_key(&key)
-            && let Some(bill) = load(conn, key)?
-        {
-            self.open.insert(key, bill);
-        }
-        let (turn, before) = match self.open.get_mut(&key) {
+        let key = (message, draft.request);
+        let known = match self.open.entry(key) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(_) if billed.is_complete => None,
+            Entry::Vacant(vacant) => {
+                load(conn, key, billed.session)?.map(|bill| vacant.insert(bill))
+            }
+        };
+        let (turn, before) = match known {
             None => {
-                let model = self.model(conn, billed.model)?;
-                self.open.insert(
-                    key,
-                    Bill {
-                        entry: billed.entry,
-                        turn: billed.turn,
-                        time: billed.time,
-                        model,
-                        usage: draft.usage,
-                        is_sidechain: billed.is_sidechain,
-                    },
-                );
+                let bill = Bill {
+                    entry: billed.entry,
+                    turn: billed.turn,
+                    time: billed.time,
+                    model: models.number(conn, &draft.model)?,
+                    usage: draft.usage,
+                    is_sidechain: billed.is_sidechain,
+                    is_dirty: true,
+                };
+                self.open.insert(key, bill);
                 (billed.turn, Usage::default())
             }
             Some(bill) => {
+                bill.is_dirty |= bill.is_sidechain && !billed.is_sidechain;
                 bill.is_sidechain &= billed.is_sidechain;
                 if !is_larger(&draft.usage, &bill.usage) {
                     return Ok(None);
                 }
                 let before = bill.usage;
                 bill.usage = draft.usage;
+                bill.is_dirty = true;
                 (bill.turn, before)
             }
         };
         Ok(turn.map(|turn| (turn, before, draft.usage)))
     }
 
-    /// The number of a model. Numbered when it is first billed, so that a rebuild numbers it alike.
-    fn model(&mut self, conn: &Connection, model: &Model) -> Result<i64> {
-        if let Some(id) = self.models.get(model) {
-            return Ok(*id);
-        }
-        let row = (&model.model, &model.provider, &model.api);
-        conn.prepare_cached(
-            "INSERT OR IGNORE INTO models (model, provider, api) VALUES (?1, ?2, ?3)",
-        )?
-        .execute(row)?;
-        let id = conn
-            .prepare_cached(
-                "SELECT id FROM models WHERE model = ?1 AND provider = ?2 AND api = ?3",
-            )?
-            .query_row(row, |row| row.get(0))?;
-        self.models.insert(model.clone(), id);
-        Ok(id)
-    }
-
-    /// Writes the bills, and decides again which copies count.
-    pub(crate) fn save(&mut self, conn: &Connection) -> Result<()> {
-        let mut messages = BTreeSet::new();
-        for ((message, request, session), bill) in self.open.drain() {
-            messages.insert(message);
+    /// Writes the bills that changed, and adds their messages to `changed`.
+    pub(crate) fn save(
+        &mut self,
+        conn: &Connection,
+        session: SessionRow,
+        is_complete: bool,
+        changed: &mut BTreeSet<i64>,
+    ) -> Result<()> {
+        let mut dirty: Vec<_> = self.open.iter_mut().filter(|(_, bill)| bill.is_dirty).collect();
+        dirty.sort_unstable_by_key(|(_, bill)| bill.entry);
+        for ((message, request), bill) in dirty {
+            bill.is_dirty = false;
+            changed.insert(*message);
             let usage = bill.usage;
             conn.prepare_cached(
                 "INSERT INTO usage
@@ -130,7 +130,7 @@ impl Bills {
                     input = ?8, output = ?9, cache_read = ?10, cache_write = ?11,
                     cache_write_1h = ?12, cost_usd = ?13, is_fast = ?14, is_sidechain = ?15",
             )?
-            .execute(rusqlite::params![
+            .execute((
                 session,
                 message,
                 request,
@@ -146,19 +146,47 @@ impl Bills {
                 usage.cost_usd,
                 usage.is_fast,
                 bill.is_sidechain,
-            ])?;
+            ))?;
         }
-        for message in messages {
-            let copies: i64 = conn
-                .prepare_cached("SELECT count(*) FROM usage WHERE message = ?1")?
-                .query_row([message], |row| row.get(0))?;
-            // Nearly always the only one, and then it counts.
-            if copies > 1 {
-                recount(conn, message)?;
-            }
+        if !is_complete {
+            // The ledger is asked anyway.
+            self.open.clear();
         }
         Ok(())
     }
+}
+
+impl Models {
+    /// The number of a model. Numbered when it is first billed, so that a rebuild numbers it alike.
+    fn number(&mut self, conn: &Connection, model: &Model) -> Result<i64> {
+        if let Some(id) = self.known.get(model) {
+            return Ok(*id);
+        }
+        let row = (&model.model, &model.provider, &model.api);
+        conn.prepare_cached(
+            "INSERT OR IGNORE INTO models (model, provider, api) VALUES (?1, ?2, ?3)",
+        )?
+        .execute(row)?;
+        let id = conn
+            .prepare_cached(
+                "SELECT id FROM models WHERE model = ?1 AND provider = ?2 AND api = ?3",
+            )?
+            .query_row(row, |row| row.get(0))?;
+        self.known.insert(model.clone(), id);
+        Ok(id)
+    }
+}
+
+/// Decides again which copies of these responses count.
+pub(crate) fn recount_all(conn: &Connection, messages: BTreeSet<i64>) -> Result<()> {
+    let mut count = conn.prepare_cached("SELECT count(*) FROM usage WHERE message = ?1")?;
+    for message in messages {
+        // Nearly always the only one, and then it counts.
+        if count.query_row([message], |row| row.get::<_, i64>(0))? > 1 {
+            recount(conn, message)?;
+        }
+    }
+    Ok(())
 }
 
 /// No response has more tokens than this. Larger counts are nonsense, and sums of them must not
@@ -176,7 +204,7 @@ fn is_larger(new: &Usage, old: &Usage) -> bool {
     (new.total(), cost(new)) > (old.total(), cost(old))
 }
 
-fn load(conn: &Connection, (message, request, session): Key) -> Result<Option<Bill>> {
+fn load(conn: &Connection, (message, request): Key, session: SessionRow) -> Result<Option<Bill>> {
     Ok(conn
         .prepare_cached(
             "SELECT entry, turn, time, model, input, output, cache_read, cache_write,
@@ -200,6 +228,7 @@ fn load(conn: &Connection, (message, request, session): Key) -> Result<Option<Bi
                     is_fast: row.get(10)?,
                 },
                 is_sidechain: row.get(11)?,
+                is_dirty: false,
             })
         })
         .optional()?)

@@ -14,7 +14,8 @@ pub use status::{status, status_without_ledger};
 pub fn cursors(ledger: &Ledger) -> Result<Vec<Cursor>> {
     let conn: &Connection = ledger.conn();
     let mut statement = conn.prepare(
-        "SELECT s.format, s.root, s.path, g.cursor, g.tail_length, g.size, g.mtime_ns, g.number,
+        "SELECT s.format, s.root, s.path,
+                coalesce((SELECT length FROM indexes i WHERE i.source = s.id), g.cursor), g.tail_length, g.size, g.mtime_ns, g.number,
                 g.began, s.is_gone, s.refused,
                 (SELECT min(t.session_id)
                    FROM session_sources ss JOIN sessions t ON t.id = ss.session

@@ -102,7 +102,8 @@ fn format_status(
     let (sources, records, bytes, gone, rewritten, database_sessions, databases) = conn.query_row(
         "SELECT count(DISTINCT CASE WHEN s.kind = 'file' THEN s.id END),
                 coalesce(sum(g.records), 0),
-                coalesce(sum(CASE WHEN g.id = s.generation THEN g.cursor + g.tail_length END), 0),
+                coalesce(sum(CASE WHEN g.id = s.generation THEN g.cursor + g.tail_length
+                    + coalesce((SELECT length FROM indexes i WHERE i.source = s.id), 0) END), 0),
                 count(DISTINCT CASE WHEN s.is_gone THEN s.id END),
                 count(DISTINCT CASE WHEN g.number > 1 THEN s.id END),
                 count(DISTINCT CASE WHEN s.kind = 'rows' AND g.cursor > 0 THEN s.id END),

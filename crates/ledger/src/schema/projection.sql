@@ -33,6 +33,8 @@ CREATE TABLE sessions (
     compactions    INTEGER NOT NULL,
     leaf           INTEGER,               -- entry that the next one attaches to
     first_uuid     ANY,                   -- first entry id: copies and forks share it
+    key            TEXT,                  -- the session key that last led to it
+    parent_agent   TEXT,                  -- the parent's agent, where it is another
     UNIQUE (format, agent, session_id)
 ) STRICT;
 
@@ -51,33 +53,51 @@ CREATE TABLE session_sources (
 
 CREATE INDEX session_sources_by_session ON session_sources (session);
 
--- What a record says. id = seq of the record; further entries of a welded line above 2^40;
--- negative: provisional, from the unterminated tail of generation -id.
-CREATE TABLE entries (
+-- What a record says, as it is stored. Read it through the view `entries`.
+CREATE TABLE entry_rows (
     id            INTEGER PRIMARY KEY,
     session       INTEGER,
+    kind          INTEGER NOT NULL,       -- in kinds
     uuid          ANY,                    -- the agent's id: UUIDs as 16 bytes, 8 hex digits as 4, others as text
     parent        INTEGER,                -- entry
     parent_uuid   ANY,                    -- only while no such entry is in the session
     turn          INTEGER,
-    type          TEXT    NOT NULL,       -- as written
-    role          TEXT,
     time          INTEGER,
+    superseded_by INTEGER,                -- newer version with the same uuid
+    content       INTEGER NOT NULL        -- hash that tells a repeated entry from a new version
+) STRICT;
+
+-- Entries of a session, and an entry of a session by the agent's id.
+CREATE INDEX entries_by_session ON entry_rows (session, uuid);
+-- Children that wait for a parent that may still come.
+CREATE INDEX entries_by_missing_parent ON entry_rows (session, parent_uuid) WHERE parent_uuid IS NOT NULL;
+
+-- What entries have in common: a few dozen rows for millions of entries. A provisional entry has a
+-- kind of its own, with its own number, so that it leaves no trace.
+CREATE TABLE kinds (
+    id            INTEGER PRIMARY KEY,
+    type          TEXT    NOT NULL,       -- as written
+    role          TEXT    NOT NULL,       -- '' where the entry has none
     is_known      INTEGER NOT NULL,       -- this version understands the type
     is_meta       INTEGER NOT NULL,
     is_sidechain  INTEGER NOT NULL,
     is_mirror     INTEGER NOT NULL,
     is_error      INTEGER NOT NULL,
     is_side       INTEGER NOT NULL,
-    is_summary    INTEGER NOT NULL,       -- stands for compacted history
-    superseded_by INTEGER,                -- newer version with the same uuid
-    content       INTEGER NOT NULL        -- hash that tells a repeated entry from a new version
+    is_summary    INTEGER NOT NULL        -- stands for compacted history
 ) STRICT;
 
--- Entries of a session, and an entry of a session by the agent's id.
-CREATE INDEX entries_by_session ON entries (session, uuid);
--- Children that wait for a parent that may still come.
-CREATE INDEX entries_by_missing_parent ON entries (session, parent_uuid) WHERE parent_uuid IS NOT NULL;
+CREATE UNIQUE INDEX kinds_by_all ON kinds
+    (type, role, is_known, is_meta, is_sidechain, is_mirror, is_error, is_side, is_summary)
+    WHERE id > 0;
+
+-- What a record says. id = seq of the record; further entries of a welded line above 2^40;
+-- negative: provisional, from the unterminated tail of generation -id.
+CREATE VIEW entries AS
+    SELECT e.id, e.session, e.uuid, e.parent, e.parent_uuid, e.turn, k.type,
+           nullif(k.role, '') AS role, e.time, k.is_known, k.is_meta, k.is_sidechain, k.is_mirror,
+           k.is_error, k.is_side, k.is_summary, e.superseded_by, e.content
+      FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind;
 
 -- The same entry again, byte for byte, somewhere else.
 CREATE TABLE sightings (
@@ -90,17 +110,16 @@ CREATE TABLE absent (
     seq INTEGER PRIMARY KEY
 ) STRICT;
 
--- Prose of user and assistant.
-CREATE TABLE messages (
-    id      INTEGER PRIMARY KEY,          -- entry
-    session INTEGER NOT NULL,
-    turn    INTEGER,
-    role    TEXT    NOT NULL,
-    time    INTEGER,
-    text    TEXT    NOT NULL
+-- Prose of user and assistant, as it is stored. Read it through the view `messages`.
+CREATE TABLE message_texts (
+    id   INTEGER PRIMARY KEY,             -- entry
+    text TEXT    NOT NULL
 ) STRICT;
 
-CREATE INDEX messages_by_session ON messages (session);
+-- Prose of user and assistant. Words beside a tool's result are the human's.
+CREATE VIEW messages AS
+    SELECT m.id, e.session, e.turn, iif(k.role = 'tool', 'user', k.role) AS role, e.time, m.text
+      FROM message_texts m JOIN entry_rows e ON e.id = m.id CROSS JOIN kinds k ON k.id = e.kind;
 
 -- One prompt and everything that answers it.
 CREATE TABLE turns (
@@ -137,8 +156,8 @@ CREATE TABLE tool_calls (
     PRIMARY KEY (entry, ordinal)
 ) STRICT, WITHOUT ROWID;
 
--- Pairs a result with its call.
-CREATE INDEX tool_calls_by_call ON tool_calls (session, call_id);
+-- Pairs a result with its call. The end of an id tells nearly as much as all of it.
+CREATE INDEX tool_calls_by_call ON tool_calls (session, substr(call_id, -8));
 -- Finds the call whose output a collected file is.
 CREATE INDEX tool_calls_by_output ON tool_calls (session, output_name) WHERE output_name IS NOT NULL;
 
@@ -283,3 +302,41 @@ CREATE TABLE partly_indexed (
     entry INTEGER PRIMARY KEY,
     bytes INTEGER NOT NULL                -- left out
 ) STRICT;
+
+-- What the newest version of each index says about a key.
+CREATE TABLE session_keys (
+    source       INTEGER NOT NULL,        -- the index
+    key          TEXT    NOT NULL,        -- agent:main:main, agent:main:telegram:group:-100, …
+    format       TEXT    NOT NULL,
+    agent        TEXT    NOT NULL,
+    session_id   TEXT,                    -- where it leads now
+    parent_key   TEXT,                    -- of the session that this one works for
+    channel      TEXT,
+    chat_type    TEXT,
+    title        TEXT,                    -- label, display name or subject
+    model        TEXT,
+    total_tokens INTEGER,
+    updated_at   INTEGER,
+    is_archived  INTEGER NOT NULL,
+    fields       TEXT    NOT NULL,        -- JSON: all of it but prompt reports and skill lists
+    PRIMARY KEY (source, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX session_keys_by_session ON session_keys (session_id) WHERE session_id IS NOT NULL;
+
+-- Which key led to which session, ever; with identity, routing and state as they were.
+CREATE TABLE key_history (
+    seq         INTEGER PRIMARY KEY,      -- the journal record that tells of it
+    source      INTEGER NOT NULL,         -- the index
+    format      TEXT    NOT NULL,
+    agent       TEXT    NOT NULL,
+    key         TEXT    NOT NULL,
+    session_id  TEXT,                     -- NULL: the key is gone from the index
+    parent_key  TEXT,
+    is_subagent INTEGER NOT NULL,
+    fields      TEXT    NOT NULL          -- JSON
+) STRICT;
+
+CREATE INDEX key_history_by_session ON key_history (session_id, agent) WHERE session_id IS NOT NULL;
+CREATE INDEX key_history_by_key ON key_history (key);
+CREATE INDEX key_history_by_parent ON key_history (parent_key) WHERE parent_key IS NOT NULL;

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
 
+use crate::backups;
 use crate::home::Home;
 use quipu_ledger::Ledger;
 
@@ -78,6 +79,7 @@ fn run() {
             quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
         },
         "hold a database" => crate::rows::hold(&home),
+        "back up" => drop(backups::back_up(&home, &home.scratch("disk/copy.db")).unwrap()),
         other => panic!("no such task: {other}"),
     }
 }

@@ -21,7 +21,7 @@ fn sixteen_processes_open_a_new_ledger_at_once() {
         let home = Home::quick();
         child::finish(child::start(&home, "open", 16));
         assert_eq!(home.one::<i64>("SELECT count(*) FROM ledger"), 1);
-        assert_eq!(home.one::<i64>("PRAGMA user_version"), 1);
+        assert_eq!(home.one::<i64>("PRAGMA user_version"), 2);
         home.assert_sound();
         let left: Vec<String> =
             home.ledger_bytes().into_keys().filter(|name| name.contains(".new-")).collect();
@@ -177,7 +177,7 @@ fn an_older_projection_is_derived_again() {
     let before = home.projection();
     let conn = home.sql();
     conn.execute("UPDATE ledger SET projection_version = 1", []).unwrap();
-    conn.execute("UPDATE messages SET text = 'as an older version saw it'", []).unwrap();
+    conn.execute("UPDATE message_texts SET text = 'as an older version saw it'", []).unwrap();
     drop(conn);
     home.sync();
     assert_eq!(before, home.projection());

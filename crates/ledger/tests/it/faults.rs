@@ -602,7 +602,7 @@ fn status_counts_what_is_there() {
     assert_eq!(status.ledger.records, kept as u64, "all but the journal's own");
     assert_eq!(status.absent_records, 2);
     assert!(status.ledger.exists && status.ledger.bytes > 8192);
-    assert_eq!(status.ledger.schema, 1);
+    assert_eq!(status.ledger.schema, 2);
 }
 
 #[test]
@@ -613,7 +613,7 @@ fn status_names_what_is_left_out() {
     home.write(".claude/projects/-p/notes.jsonl", "nothing\nof this\n");
     home.write(".claude/settings.json", "{}");
     home.write(".openclaw/logs/gateway.log", "x");
-    home.write(".openclaw/agents/main/sessions/sessions.json", "{}");
+    home.write(".openclaw/agents/main/sessions/sessions.json.bak.1", "{}");
     home.folder_for(&path_of(1));
     symlink("/nowhere", home.path(&path_of(1))).unwrap();
     for _ in 0..2 {

@@ -5,8 +5,10 @@
 mod child;
 mod docs;
 mod home;
+mod index;
 mod prng;
 
+mod backups;
 mod collecting;
 mod concurrency;
 mod faults;

@@ -172,6 +172,16 @@ fn both_real_databases() {
         .unwrap();
     assert_eq!(restored(&home, &format!("{FIRST}.jsonl")), rows.join("\n") + "\n");
 
+    assert_eq!(
+        home.all("SELECT agent, key, session_id, channel FROM session_keys"),
+        [
+            "'main'|'agent:main:cron:job-1'|'433d5b15-0000-4000-8000-000000000003'|NULL".to_owned(),
+            format!("'main'|'agent:main:main'|'{FIRST}'|'telegram'"),
+            format!("'main'|'agent:main:telegram:group:-100123'|'{SECOND}'|'telegram'"),
+            "'work'|'agent:main:main'|'e6214aca-607c-412a-963e-9616a4fe156a'|NULL".to_owned(),
+        ]
+    );
+
     // Nothing is opened while nothing changes.
     let report = sync(&home);
     assert_eq!((report.databases_opened, report.bytes_read, report.bytes_verified), (0, 0, 0));
@@ -193,6 +203,45 @@ fn both_real_databases() {
             ("rows", Some(7), Some(8)),
         ]
     );
+}
+
+#[test]
+fn keys_that_lead_elsewhere() {
+    let home = Home::new();
+    real(&home, "imported", DATABASE);
+    sync(&home);
+    let noted = "SELECT count(*) FROM key_history";
+    assert_eq!(home.one::<i64>(noted), 3);
+    // Counters and times are no news.
+    change(
+        &home,
+        "UPDATE session_nodes SET updated_at = updated_at + 1,
+                entry_json = json_set(entry_json, '$.inputTokens', 77)",
+    );
+    sync(&home);
+    assert_eq!(home.one::<i64>(noted), 3);
+    assert!(home.one::<String>("SELECT fields FROM session_keys LIMIT 1").contains("77"));
+    // A reset: the key leads to another session, and remembers the one before.
+    change(
+        &home,
+        &format!(
+            "INSERT INTO session_windows (session_id, session_key, previous_session_id, reason, created_at, updated_at)
+             VALUES ('next', 'agent:main:main', '{FIRST}', 'reset', 1894766190579, 1);
+             UPDATE session_nodes SET current_session_id = 'next' WHERE session_key = 'agent:main:main';
+             INSERT INTO session_nodes (session_key, current_session_id, entry_json, updated_at, parent_session_key)
+             VALUES ('agent:main:subagent:x', '{SECOND}', 'no json', 1, 'agent:main:main');
+             DELETE FROM session_nodes WHERE session_key = 'agent:main:telegram:group:-100123'"
+        ),
+    );
+    sync(&home);
+    let child = format!("SELECT part, parent_id FROM sessions WHERE session_id = '{SECOND}'");
+    assert_eq!(home.all(&child), ["'subagent'|'next'"]);
+    assert_eq!(
+        home.all("SELECT key FROM session_keys WHERE session_id IN ('next')"),
+        ["'agent:main:main'"]
+    );
+    let index = restored(&home, "sessions.json");
+    assert!(index.contains("\"quipu:broken\":true") && index.contains("\"quipu:windows\""));
 }
 
 #[test]

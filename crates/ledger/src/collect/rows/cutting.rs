@@ -144,6 +144,7 @@ impl<'a> Cutting<'a> {
             prints: self.ends.prints(),
             is_still: true,
             rows: Some(self.rows.clone()),
+            index: None,
         })
     }
 }

@@ -48,30 +48,30 @@ struct Window {
 type Fields = BTreeMap<String, Box<RawValue>>;
 
 /// The document: keys sorted, so that the same tables always give the same bytes.
-pub(super) fn index_document(conn: &Connection, tables: &Tables) -> Result<Vec<u8>, Stop> {
+/// `None` if the database has no table of keys.
+pub(super) fn index_document(conn: &Connection, tables: &Tables) -> Result<Option<Vec<u8>>, Stop> {
+    let Some(sql) = tables::keys(tables) else { return Ok(None) };
     let mut windows = windows(conn, tables)?;
     let mut document: BTreeMap<String, Fields> = BTreeMap::new();
     let mut weight = 0;
-    if let Some(sql) = tables::keys(tables) {
-        let mut statement = conn.prepare(&sql).map_err(theirs)?;
-        let mut rows = statement.query([]).map_err(theirs)?;
-        while let Some(row) = rows.next().map_err(theirs)? {
-            let (key, mut fields) = entry(row).map_err(theirs)?;
-            if let Some(windows) = windows.remove(&key) {
-                fields.extend(raw(&windows).map(|raw| ("quipu:windows".to_owned(), raw)));
-            }
-            if weight > LARGE {
-                let before = fields.len();
-                fields.retain(|_, value| value.get().len() <= LARGE_VALUE);
-                if fields.len() < before {
-                    fields.extend(raw(&true).map(|raw| ("quipu:shortened".to_owned(), raw)));
-                }
-            }
-            weight += fields.values().map(|value| value.get().len()).sum::<usize>();
-            document.insert(key, fields);
+    let mut statement = conn.prepare(&sql).map_err(theirs)?;
+    let mut rows = statement.query([]).map_err(theirs)?;
+    while let Some(row) = rows.next().map_err(theirs)? {
+        let (key, mut fields) = entry(row).map_err(theirs)?;
+        if let Some(windows) = windows.remove(&key) {
+            fields.extend(raw(&windows).map(|raw| ("quipu:windows".to_owned(), raw)));
         }
+        if weight > LARGE {
+            let before = fields.len();
+            fields.retain(|_, value| value.get().len() <= LARGE_VALUE);
+            if fields.len() < before {
+                fields.extend(raw(&true).map(|raw| ("quipu:shortened".to_owned(), raw)));
+            }
+        }
+        weight += fields.values().map(|value| value.get().len()).sum::<usize>();
+        document.insert(key, fields);
     }
-    Ok(serde_json::to_vec(&document).unwrap_or_default())
+    Ok(serde_json::to_vec(&document).ok())
 }
 
 /// A key and what is noted about it.
@@ -151,7 +151,8 @@ mod tests {
         conn.authorizer(Some(tables::authorize)).unwrap();
         let tables = Tables::of(&conn).unwrap();
         let Ok(document) = index_document(&conn, &tables) else { panic!("refused") };
-        let found: serde_json::Value = serde_json::from_slice(&document).unwrap();
+        let found = document
+            .map_or(serde_json::Value::Null, |document| serde_json::from_slice(&document).unwrap());
         assert_eq!(found, expected);
     }
 
@@ -186,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_older_schemas_have() {
-        check("CREATE TABLE other (a)", serde_json::json!({}));
+        check("CREATE TABLE other (a)", serde_json::Value::Null);
         check(
             r#"CREATE TABLE sessions (session_key TEXT, session_id TEXT, entry_json TEXT);
                INSERT INTO sessions VALUES ('k', 's', '{"chatType":"direct"}'), ('n', 't', NULL)"#,
@@ -208,6 +209,6 @@ mod tests {
         let tables = Tables::of(&conn).unwrap();
         let Ok(document) = index_document(&conn, &tables) else { panic!("refused") };
         let expected = r#"{"k":{"a":1,"b":12345678901234567890123,"sessionId":"s"}}"#;
-        assert_eq!(String::from_utf8(document).unwrap(), expected);
+        assert_eq!(document.as_deref(), Some(expected.as_bytes()));
     }
 }

@@ -7,6 +7,7 @@
 //! sessions     how far each goes, by its key alone                  here
 //! read         new rows, in short pages                             session.rs, archive.rs, event.rs
 //! cut          rows → records → drafts → pieces                     cutting.rs
+//! index        what is said about keys, as one document             index.rs
 //! ```
 //!
 //! Each session is a source, under the path `<database>/<session>.jsonl`; so is each transcript that
@@ -15,12 +16,12 @@
 mod archive;
 mod cutting;
 mod event;
-#[cfg_attr(not(test), expect(dead_code, reason = "handed over once indexes are kept"))]
 mod index;
 mod open;
 mod private;
 mod refusal;
 mod session;
+mod source;
 mod tables;
 
 use std::cell::Cell;
@@ -31,29 +32,25 @@ use std::path::Path;
 
 use quipu_transcript::format::{Origin, Part};
 use quipu_transcript::rows;
-use rusqlite::{Connection, OptionalExtension, Transaction};
+use rusqlite::Connection;
 
 use super::Progress;
 use super::batch::{Builder, RowCursor};
 use super::discover::{Discovery, Found, Reason, RootPath, Skipped, absolute, path_bytes};
+use super::index::IndexUpdate;
 use super::known::{self, Known};
 use super::plan::{Job, Kind, Plan, is_absent};
 use super::read::Work;
 use super::write::{self, Writer};
-use crate::ids::{GenerationId, SourceId};
 use crate::ledger::Ledger;
 use crate::wire::SyncReport;
-use crate::{Result, clock};
+use crate::{Result, indexes};
 use archive::Archive;
 use open::{Database, Files};
 use refusal::{Refusal, Stop, theirs};
 use session::{Reading, Session};
 pub(crate) use tables::NEWEST as NEWEST_SCHEMA;
 use tables::Tables;
-
-/// Files that were written to so recently may be written to again within the same tick of the clock
-/// that stamps them; their stat proves nothing.
-const TICK_NS: i64 = 50_000_000;
 
 /// Takes the databases out of what was found.
 pub(super) fn take(discovery: &mut Discovery) -> Vec<Found> {
@@ -218,6 +215,7 @@ impl Sync<'_> {
             schema: tables.schema,
             sources: work.len() as i64,
             refusal: work.iter().find_map(|task| task.refusal.clone()),
+            document: None,
         };
         work.retain(|task| task.refusal.is_none());
         self.report.sources += work.len() as u64;
@@ -251,11 +249,22 @@ impl Sync<'_> {
             });
             tasks.push(task);
         }
-        if jobs.is_empty() {
-            return Ok((0, seen));
+        let mut dropped = 0;
+        if !jobs.is_empty() {
+            let refusal;
+            (dropped, refusal) = self.run(database, &tables, found, &jobs, &tasks)?;
+            seen.refusal = seen.refusal.or(refusal);
         }
-        let (dropped, refusal) = self.run(database, &tables, found, &jobs, &tasks)?;
-        seen.refusal = seen.refusal.or(refusal);
+        match index::index_document(&database.conn, &tables) {
+            Ok(document) => seen.document = document,
+            Err(Stop::Theirs(refusal)) if refusal.is_lasting => {
+                seen.refusal = seen.refusal.or(Some(refusal));
+            }
+            Err(stop) => return Err(stop),
+        }
+        if !database.is_as_it_was() {
+            return Err(changed().into());
+        }
         Ok((dropped, seen))
     }
 
@@ -352,7 +361,7 @@ impl Sync<'_> {
     }
 
     /// Remembers what a database looked like when all of it was read, so that it is not opened again
-    /// before it changes.
+    /// before it changes; and what it says about keys.
     fn note(
         &mut self,
         found: &Found,
@@ -361,36 +370,39 @@ impl Sync<'_> {
         refused: Option<&str>,
     ) -> Result<()> {
         let Some(root) = self.roots.get(found.root) else { return Ok(()) };
-        let (format, root) = (root.format.name(), path_bytes(&root.path));
-        let mut stat = files.database;
-        if clock::now_ms().saturating_mul(1_000_000) - files.written_ns() < TICK_NS {
-            stat.ctime_ns = 0;
-        }
-        // The index of the database belongs to this source. It is handed over here:
-        // `index::index_document(&database.conn, &tables)` gives the bytes of a `sessions.json`.
-        let rows = RowCursor { rewrite: String::new(), last_row: seen.schema, rows: seen.sources };
+        let (format, root) = (root.format, path_bytes(&root.path));
+        let source = source::find(self.ledger.conn(), format.name(), &root, &found.path)?;
+        let before = match source {
+            Some((source, _)) => indexes::load(self.ledger.conn(), source)?,
+            None => None,
+        };
+        let origin = format.origin(&found.path);
+        let update = match &seen.document {
+            Some(document) if before.as_ref() != Some(document) => {
+                Some(IndexUpdate::of(format, &origin, before.as_deref(), document)?)
+            }
+            _ => None,
+        };
+        let mut writer = Writer::new(self.roots, &[]);
         self.ledger.write(|tx| {
-            let generation = database_source(tx, format, &root, &found.path)?;
-            tx.prepare_cached(
-                "UPDATE sources SET refused = ?2 WHERE generation = ?1 AND refused IS NOT ?2",
-            )?
-            .execute((generation, refused))?;
-            tx.prepare_cached(
-                "UPDATE generations
-                    SET device = ?2, inode = ?3, size = ?4, mtime_ns = ?5, ctime_ns = ?6, marker = ?7
-                  WHERE id = ?1",
-            )?
-            .execute((
-                generation,
-                stat.device.cast_signed(),
-                stat.inode.cast_signed(),
-                stat.size.cast_signed(),
-                stat.mtime_ns,
-                stat.ctime_ns,
-                files.log_print(),
-            ))?;
-            write::move_row_cursor(tx, generation, &rows)
-        })
+            writer.begin(tx)?;
+            let (source, generation) =
+                source::find_or_create(tx, format.name(), &root, &found.path)?;
+            if let Some(update) = update {
+                // Another process was faster: the next look compares with what it wrote.
+                if indexes::load(tx, source)? != before {
+                    return Ok(());
+                }
+                writer.index(tx, source, update)?;
+            }
+            source::update(tx, source, generation, files, refused)?;
+            let rows =
+                RowCursor { rewrite: String::new(), last_row: seen.schema, rows: seen.sources };
+            write::move_row_cursor(tx, generation, &rows)?;
+            writer.end(tx)
+        })?;
+        self.report.add(&writer.written, writer.fold.problems);
+        Ok(())
     }
 }
 
@@ -402,6 +414,8 @@ struct Seen {
     sources: i64,
     /// Why some of it was not read.
     refusal: Option<Refusal>,
+    /// What it says about keys.
+    document: Option<Vec<u8>>,
 }
 
 /// A session or an archive of a database.
@@ -515,38 +529,4 @@ fn forgotten(conn: &Connection, format: &str, agent: &str) -> Result<HashSet<Str
         .prepare_cached("SELECT session_id FROM forgotten WHERE format = ?1 AND agent = ?2")?
         .query_map((format, agent), |row| row.get(0))?
         .collect::<Result<_, _>>()?)
-}
-
-/// The source that a database itself is, made if there is none. It has no bytes.
-fn database_source(
-    tx: &Transaction<'_>,
-    format: &str,
-    root: &[u8],
-    path: &[u8],
-) -> Result<GenerationId> {
-    let known = tx
-        .prepare_cached(
-            "SELECT generation FROM sources WHERE format = ?1 AND root = ?2 AND path = ?3",
-        )?
-        .query_row((format, root, path), |row| row.get(0))
-        .optional()?;
-    if let Some(generation) = known {
-        return Ok(generation);
-    }
-    tx.prepare_cached(
-        "INSERT INTO sources (kind, format, root, path, first_path) VALUES ('rows', ?1, ?2, ?3, ?3)",
-    )?
-    .execute((format, root, path))?;
-    let source = SourceId(tx.last_insert_rowid());
-    tx.prepare_cached(
-        "INSERT INTO generations
-            (source, number, began, device, inode, size, mtime_ns, ctime_ns, cursor, tail_length,
-             tail_stands, head, head_length, marker, records)
-         VALUES (?1, 1, 'first', 0, 0, 0, 0, 0, 0, 0, 0, x'', 0, x'', 0)",
-    )?
-    .execute([source])?;
-    let generation = GenerationId(tx.last_insert_rowid());
-    tx.prepare_cached("UPDATE sources SET generation = ?2 WHERE id = ?1")?
-        .execute((source, generation))?;
-    Ok(generation)
 }

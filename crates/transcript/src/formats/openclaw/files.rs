@@ -7,6 +7,9 @@ use crate::format::{Archive, Claim, Node, Origin, Part};
 use crate::names;
 use crate::rows;
 
+/// Which key leads to which session.
+const INDEX: &[u8] = b"sessions.json";
+
 const DATABASE: &[u8] = b"openclaw-agent.sqlite";
 const DATABASE_FOLDER: &str = "a folder where OpenClaw's session database should be";
 const DATABASE_COPY: &str = "copy of OpenClaw's session database";
@@ -76,8 +79,11 @@ fn claim_session_file(name: &[u8]) -> Claim {
     if name.ends_with(b".lock") {
         return Claim::LeaveOut("lock file");
     }
-    if name.starts_with(b"sessions.json") && !name.starts_with(b"sessions.jsonl") {
-        return Claim::LeaveOut("session index: not collected yet");
+    if name == INDEX {
+        return Claim::Collect(Part::Index);
+    }
+    if name.starts_with(INDEX) && !name.starts_with(b"sessions.jsonl") {
+        return Claim::LeaveOut("older copy of the session index");
     }
     if contains(name, b".trajectory.jsonl") || name.ends_with(b".trajectory-path.json") {
         return Claim::LeaveOut("trajectory of a run: repeats the transcript");
@@ -119,6 +125,11 @@ pub(super) fn origin(path: &[u8]) -> Origin {
         }
         _ => {}
     }
+    if claim(path, Node::File) == Claim::Collect(Part::Index) {
+        origin.part = Part::Index;
+        origin.agent = path.split(|byte| *byte == b'/').nth(1).map(text);
+        return origin;
+    }
     if claim(path, Node::File) == Claim::Collect(Part::Transcript)
         && let Some((stem, archive)) = transcript(name)
     {
@@ -127,6 +138,14 @@ pub(super) fn origin(path: &[u8]) -> Origin {
         origin.archive = archive;
     }
     origin
+}
+
+/// The session whose live transcript has that file name.
+pub(super) fn session_of(name: &[u8]) -> Option<String> {
+    match transcript(name)? {
+        (stem, None) => Some(session(&text(stem))),
+        (_, Some(_)) => None,
+    }
 }
 
 /// The stem of a transcript's name, and why it was put aside. The stem outlives every renaming, so
@@ -312,8 +331,8 @@ mod tests {
 
     #[test]
     fn what_is_no_transcript_although_it_lies_among_them() {
-        session_file("sessions.json", Claim::LeaveOut("session index: not collected yet"));
-        session_file("sessions.json.bak.3", Claim::LeaveOut("session index: not collected yet"));
+        session_file("sessions.json", Claim::Collect(Part::Index));
+        session_file("sessions.json.bak.3", Claim::LeaveOut("older copy of the session index"));
         session_file("sessions.jsonl", COLLECT);
         session_file("sessions.json.lock", Claim::LeaveOut("lock file"));
         session_file("a.jsonl.lock", Claim::LeaveOut("lock file"));

@@ -1,15 +1,17 @@
 //! OpenClaw, and pi, whose transcripts it writes: one JSONL file per session and agent.
 //!
 //! Read here: the file-backed store of the releases up to 2026.7.1, and the archives that every
-//! release leaves beside it. Not read yet: the index, cron, notes, compressed archives and the
+//! release leaves beside it, with their index. Not read yet: cron, notes, compressed archives and the
 //! SQLite store of later releases; they are left out by name, so that `status` can say so.
 
 mod files;
+mod index;
 mod lines;
 mod summary;
 
 use crate::entry::{Entry, Kind};
 use crate::format::{Claim, Format, Node, Origin, Root};
+use crate::index::Index;
 
 /// OpenClaw's sessions under `~/.openclaw/agents/<agent>/sessions/`.
 pub struct OpenClaw;
@@ -28,6 +30,10 @@ impl Format for OpenClaw {
     }
 
     fn has_headers(&self) -> bool {
+        true
+    }
+
+    fn has_index(&self) -> bool {
         true
     }
 
@@ -56,9 +62,14 @@ impl Format for OpenClaw {
         Entry { type_name: "document".into(), kind: Kind::Document, ..Entry::default() }
     }
 
+    fn read_index(&self, _origin: &Origin, bytes: &[u8]) -> Index {
+        index::read(bytes)
+    }
+
     fn reads(&self) -> &'static [(&'static str, &'static str)] {
         &[
             ("agents/<agent>/sessions/<session>.jsonl", "transcripts"),
+            ("agents/<agent>/sessions/sessions.json", "which key leads to which session"),
             ("agents/<agent>/sessions/<session>-topic-<thread>.jsonl", "transcripts of one thread"),
             (
                 "agents/<agent>/sessions/<session>.jsonl.reset.<time>",

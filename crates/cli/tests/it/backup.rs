@@ -1,0 +1,103 @@
+//! `quipu backup`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::home::{Home, files, snapshot};
+
+#[test]
+fn copies_the_ledger() {
+    let home = Home::small();
+    home.run("sync");
+    fs::create_dir(home.path("disk")).unwrap();
+    insta::with_settings!({filters => vec![(r"\([\d.]+ [kM]B\)", "([SIZE])")]}, {
+        insta::assert_snapshot!(home.run("backup disk/copy.db"), @"
+        exit 0
+        --- stdout
+        7 sessions, 55 records ([SIZE]) copied to ~/disk/copy.db and checked
+        ");
+    });
+    let names: Vec<_> =
+        fs::read_dir(home.path("disk")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names, ["copy.db"], "one file, and nothing beside it");
+    let mode = fs::metadata(home.path("disk/copy.db")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let status = home.run("status --json").json();
+    let copied = home.run("status --json --ledger disk/copy.db").json();
+    assert_eq!(status["formats"], copied["formats"]);
+}
+
+#[test]
+fn for_machines() {
+    let home = Home::small();
+    home.run("sync");
+    let report = home.run("backup copy.db --json").json();
+    assert_eq!(report["file"], "[HOME]/copy.db");
+    assert_eq!(report["bytes"].as_u64(), Some(fs::metadata(home.path("copy.db")).unwrap().len()));
+    assert_eq!((report["records"].as_u64(), report["sessions"].as_u64()), (Some(55), Some(7)));
+    assert_eq!(report["remembered"], true);
+    assert!(report["seconds"].as_f64().is_some());
+}
+
+#[test]
+fn overwrites_nothing_unless_told() {
+    let home = Home::small();
+    home.run("sync");
+    home.write("copy.db", "precious");
+    snapshot!(home.run("backup copy.db"), @"
+    exit 2
+    --- stderr
+    error: [HOME]/copy.db exists already
+    hint: nothing was changed; name another file, or replace this one with --force
+    ");
+    assert_eq!(fs::read(home.path("copy.db")).unwrap(), b"precious");
+    assert_eq!(home.run("backup copy.db --force").code, 0);
+    assert_eq!(home.run("status --ledger copy.db").code, 0);
+}
+
+#[test]
+fn says_what_is_in_the_way() {
+    let home = Home::small();
+    home.run("sync");
+    fs::create_dir(home.path("folder")).unwrap();
+    std::os::unix::fs::symlink(home.path("elsewhere"), home.path("link")).unwrap();
+    let before = files(&home.path(".local"));
+    snapshot!(home.run("backup folder"), @"
+    exit 2
+    --- stderr
+    error: cannot write a backup to [HOME]/folder: it is a folder; name a file in it
+    hint: nothing was changed; name another file
+    ");
+    snapshot!(home.run("backup link --force"), @"
+    exit 2
+    --- stderr
+    error: cannot write a backup to [HOME]/link: it is a symbolic link; name the file itself
+    hint: nothing was changed; name another file
+    ");
+    snapshot!(home.run("backup .local/share/quipu/ledger.db-wal --force"), @"
+    exit 2
+    --- stderr
+    error: cannot write a backup to [HOME]/.local/share/quipu/ledger.db-wal: it is the ledger itself, or belongs to it
+    hint: nothing was changed; name another file
+    ");
+    snapshot!(home.run("backup nowhere/copy.db"), @"
+    exit 2
+    --- stderr
+    error: cannot create a file beside [HOME]/nowhere/copy.db
+      caused by: no such file or directory (os error 2)
+    hint: name a file in a folder that exists and that you may write to
+    ");
+    assert!(before == files(&home.path(".local")), "the ledger was changed");
+}
+
+#[test]
+fn makes_no_ledger() {
+    let home = Home::empty();
+    snapshot!(home.run("backup copy.db"), @"
+    exit 2
+    --- stderr
+    error: there is no ledger at [HOME]/.local/share/quipu/ledger.db
+    hint: run `quipu sync` to collect into a new ledger, or name another with --ledger
+    ");
+    assert!(!home.path(".local").exists());
+}

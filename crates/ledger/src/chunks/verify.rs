@@ -1,0 +1,45 @@
+//! Opens every chunk and compares its checksum: the only check that sees a flipped bit in stored
+//! bytes, which SQLite takes for what was written.
+
+use rusqlite::Connection;
+
+use crate::Result;
+
+/// A chunk that does not hold what was put into it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bad {
+    pub(crate) first_seq: i64,
+    pub(crate) last_seq: i64,
+}
+
+/// Opens every chunk. `bad` is told of those that cannot be, `done` of the compressed bytes so far.
+pub(crate) fn open_all(
+    conn: &Connection,
+    bad: &mut dyn FnMut(Bad),
+    done: &mut dyn FnMut(u64),
+) -> Result<()> {
+    let mut statement = conn.prepare(
+        "SELECT first_seq, last_seq, raw_length, data FROM chunks ORDER BY first_seq, first_offset",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut decompressor =
+        zstd::bulk::Decompressor::new().map_err(crate::Error::io("start", "the decompressor"))?;
+    let mut raw = Vec::new();
+    let mut bytes = 0;
+    while let Some(row) = rows.next()? {
+        let data = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
+        let length = usize::try_from(row.get::<_, i64>(2)?).unwrap_or(0).min(LONGEST_CHUNK);
+        raw.clear();
+        raw.reserve(length);
+        let opened = decompressor.decompress_to_buffer(data, &mut raw);
+        if !opened.is_ok_and(|got| got == length) {
+            bad(Bad { first_seq: row.get(0)?, last_seq: row.get(1)? });
+        }
+        bytes += data.len() as u64;
+        done(bytes);
+    }
+    Ok(())
+}
+
+/// No chunk is longer before compression; a damaged number must not ask for all memory.
+const LONGEST_CHUNK: usize = 16 << 20;

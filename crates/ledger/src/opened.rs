@@ -1,0 +1,63 @@
+//! Which files this process has open as ledgers, and whether a path still leads to them.
+//!
+//! SQLite's locks are POSIX locks. They belong to the process, not to a descriptor, and closing any
+//! descriptor of a file drops all that the process holds on it. A second look at the header of an
+//! open ledger would so unlock it under the connection that uses it, and another process that ends
+//! would take itself for the last one and remove the write-ahead log. Whoever wants to read a
+//! ledger's file without SQLite therefore asks here first.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::{Error, Result};
+
+/// A file, whatever its names are: device and inode.
+type FileId = (u64, u64);
+
+/// Open ledgers, and how often each is open. A process-wide fact, because the locks are.
+static OPEN: Mutex<BTreeMap<FileId, usize>> = Mutex::new(BTreeMap::new());
+
+/// A ledger file that this process has open. Must outlive its connection.
+#[derive(Debug)]
+pub(crate) struct Opened(FileId);
+
+impl Opened {
+    /// Notes that the file at `path` is about to be opened.
+    pub(crate) fn at(path: &Path) -> Result<Opened> {
+        let meta = fs::symlink_metadata(path).map_err(Error::io("look at", path))?;
+        let file = (meta.dev(), meta.ino());
+        *registry().entry(file).or_insert(0) += 1;
+        Ok(Opened(file))
+    }
+
+    /// True while `path` leads to this file. After a swap it leads to another one.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        fs::symlink_metadata(path).is_ok_and(|meta| (meta.dev(), meta.ino()) == self.0)
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let mut open = registry();
+        if let Some(times) = open.get_mut(&self.0) {
+            *times -= 1;
+            if *times == 0 {
+                open.remove(&self.0);
+            }
+        }
+    }
+}
+
+/// Runs `look`, which may open and close the file, unless the file is open as a ledger here.
+pub(crate) fn unless_open<T>(meta: &fs::Metadata, look: impl FnOnce() -> T) -> Option<T> {
+    let open = registry();
+    // The registry stays locked meanwhile: nobody opens the file while it is looked at.
+    (!open.contains_key(&(meta.dev(), meta.ino()))).then(look)
+}
+
+fn registry() -> MutexGuard<'static, BTreeMap<FileId, usize>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,215 @@
+//! Keys, and the sessions they lead to.
+//!
+//! `key_history` is folded from the journal, like everything that has to stay. `session_keys` shows
+//! the newest bytes of each index, counters and times included; it is a function of those bytes
+//! alone. Who works for whom follows from the history by a rule that does not depend on the order in
+//! which transcripts and indexes were collected.
+
+use quipu_transcript::format;
+use quipu_transcript::index::Binding;
+use rusqlite::{Connection, OptionalExtension};
+use serde_json::{Map, Value};
+
+use super::session::Name;
+use crate::ids::{Seq, SourceId};
+use crate::{Result, indexes};
+
+/// What the journal says about a key.
+pub(crate) struct Noted<'a> {
+    pub(crate) key: &'a str,
+    pub(crate) session: Option<&'a str>,
+    pub(crate) parent_key: Option<&'a str>,
+    pub(crate) is_subagent: bool,
+    pub(crate) fields: &'a Map<String, Value>,
+}
+
+/// Folds in a line of the journal about a key.
+pub(crate) fn note(tx: &Connection, seq: Seq, source: SourceId, noted: &Noted<'_>) -> Result<()> {
+    let Some((format, agent)) = home(tx, source)? else { return Ok(()) };
+    let fields = serde_json::to_string(noted.fields).unwrap_or_default();
+    tx.prepare_cached(
+        "INSERT INTO key_history
+            (seq, source, format, agent, key, session_id, parent_key, is_subagent, fields)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?
+    .execute((
+        seq,
+        source,
+        format,
+        &agent,
+        noted.key,
+        noted.session,
+        noted.parent_key,
+        noted.is_subagent,
+        fields,
+    ))?;
+    if let Some(session) = noted.session {
+        relink(tx, &Name { format, agent, id: session.to_owned() })?;
+    }
+    // Children that were noted before their parent.
+    let children: Vec<(String, String)> = tx
+        .prepare_cached(
+            "SELECT DISTINCT agent, session_id FROM key_history
+              WHERE format = ?1 AND parent_key = ?2 AND session_id IS NOT NULL",
+        )?
+        .query_map((format, noted.key), |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<_, _>>()?;
+    for (agent, id) in children {
+        relink(tx, &Name { format, agent, id })?;
+    }
+    Ok(())
+}
+
+/// The format and the agent of an index.
+fn home(conn: &Connection, source: SourceId) -> Result<Option<(&'static str, String)>> {
+    let found: Option<(String, Vec<u8>)> = conn
+        .prepare_cached("SELECT format, first_path FROM sources WHERE id = ?1")?
+        .query_row([source], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    Ok(found.and_then(|(name, path)| {
+        let format = format::by_name(&name)?;
+        Some((format.name(), format.origin(&path).agent.unwrap_or_default()))
+    }))
+}
+
+/// What the indexes say about a session.
+#[derive(Debug, Default)]
+pub(crate) struct Link {
+    /// The key that last led to it.
+    pub(crate) key: Option<String>,
+    pub(crate) is_subagent: bool,
+    pub(crate) parent_id: Option<String>,
+    /// The parent's agent, where it is another.
+    pub(crate) parent_agent: Option<String>,
+}
+
+/// Looks up what the indexes say about a session.
+pub(crate) fn link(conn: &Connection, name: &Name) -> Result<Option<Link>> {
+    if !format::by_name(name.format).is_some_and(format::Format::has_index) {
+        return Ok(None);
+    }
+    let said = |what: &str| {
+        conn.prepare_cached(&format!(
+            "SELECT key, parent_key, seq FROM key_history
+              WHERE format = ?1 AND agent = ?2 AND session_id = ?3 {what} LIMIT 1"
+        ))?
+        .query_row((name.format, &name.agent, &name.id), |row| {
+            Ok((row.get(0)?, row.get::<_, Option<String>>(1)?, row.get::<_, Seq>(2)?))
+        })
+        .optional()
+    };
+    let Some((key, ..)) = said("ORDER BY seq DESC")? else { return Ok(None) };
+    let is_subagent = said("AND is_subagent")?.is_some();
+    // The first parent named stays: a session is started once.
+    let parent = match said("AND parent_key IS NOT NULL ORDER BY seq")? {
+        Some((_, Some(parent_key), seq)) => parent(conn, name.format, &parent_key, seq)?,
+        _ => None,
+    };
+    let (parent_agent, parent_id) = parent.unzip();
+    Ok(Some(Link {
+        key,
+        is_subagent,
+        parent_id,
+        parent_agent: parent_agent.filter(|agent| *agent != name.agent),
+    }))
+}
+
+/// The session that a key led to when a child first named it: the last one before, or else the
+/// first one after.
+fn parent(conn: &Connection, format: &str, key: &str, at: Seq) -> Result<Option<(String, String)>> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT agent, session_id FROM key_history
+              WHERE format = ?1 AND key = ?2 AND session_id IS NOT NULL
+              ORDER BY seq > ?3, abs(seq - ?3) LIMIT 1",
+        )?
+        .query_row((format, key, at), |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?)
+}
+
+/// Brings the row of a session up to date with what the indexes say.
+fn relink(tx: &Connection, name: &Name) -> Result<()> {
+    let Some(link) = link(tx, name)? else { return Ok(()) };
+    tx.prepare_cached(
+        "UPDATE sessions
+            SET key = ?4, parent_id = coalesce(?5, parent_id), parent_agent = ?6,
+                part = CASE WHEN ?7 THEN 'subagent' ELSE part END
+          WHERE format = ?1 AND agent = ?2 AND session_id = ?3",
+    )?
+    .execute((
+        name.format,
+        &name.agent,
+        &name.id,
+        link.key,
+        link.parent_id,
+        link.parent_agent,
+        link.is_subagent,
+    ))?;
+    Ok(())
+}
+
+/// Shows what the newest version of an index changed.
+pub(crate) fn replace(
+    tx: &Connection,
+    source: SourceId,
+    changed: &[Binding],
+    removed: &[String],
+) -> Result<()> {
+    let Some((format, agent)) = home(tx, source)? else { return Ok(()) };
+    for key in removed {
+        tx.prepare_cached("DELETE FROM session_keys WHERE source = ?1 AND key = ?2")?
+            .execute((source, key))?;
+    }
+    for binding in changed {
+        let text = |name: &str| binding.fields.get(name).and_then(Value::as_str);
+        let number = |name: &str| binding.fields.get(name).and_then(Value::as_i64);
+        tx.prepare_cached(
+            "INSERT OR REPLACE INTO session_keys
+                (source, key, format, agent, session_id, parent_key, channel, chat_type, title,
+                 model, total_tokens, updated_at, is_archived, fields)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        )?
+        .execute(rusqlite::params![
+            source,
+            binding.key,
+            format,
+            agent,
+            binding.session,
+            binding.parent_key,
+            text("channel").or_else(|| text("lastChannel")).or_else(|| delivered_by(binding)),
+            text("chatType"),
+            text("label").or_else(|| text("displayName")).or_else(|| text("subject")),
+            text("model"),
+            number("totalTokens"),
+            binding.updated_at,
+            binding.is_archived,
+            serde_json::to_string(&binding.fields).unwrap_or_default(),
+        ])?;
+    }
+    Ok(())
+}
+
+/// The channel, where releases since 2026.7.2 keep it.
+fn delivered_by(binding: &Binding) -> Option<&str> {
+    binding.fields.get("delivery")?.get("route")?.get("channel")?.as_str()
+}
+
+/// Shows the newest version of every index.
+pub(crate) fn replace_all(tx: &Connection) -> Result<()> {
+    let sources: Vec<SourceId> = tx
+        .prepare("SELECT source FROM indexes ORDER BY source")?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for source in sources {
+        let Some(bytes) = indexes::load(tx, source)? else { continue };
+        let (name, path): (String, Vec<u8>) = tx.query_row(
+            "SELECT format, first_path FROM sources WHERE id = ?1",
+            [source],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
+        let Some(format) = format::by_name(&name) else { continue };
+        let index = format.read_index(&format.origin(&path), &bytes);
+        replace(tx, source, &index.bindings, &[])?;
+    }
+    Ok(())
+}

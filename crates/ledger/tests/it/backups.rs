@@ -1,0 +1,322 @@
+//! Copies of the whole ledger: complete or not there, whatever happens meanwhile.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use quipu_ledger::wire::BackupReport;
+use quipu_ledger::{BackupTarget, Error, Ledger, Trouble};
+
+use crate::child;
+use crate::home::*;
+use crate::prng::Prng;
+
+/// A home with a few sessions, collected.
+pub(crate) fn collected() -> Home {
+    let home = Home::quick();
+    copy(&fixtures("claude-code"), &home.path(".claude"));
+    copy(&fixtures("openclaw"), &home.path(".openclaw"));
+    home.write(MAIN, line("user", &uuid(1), None, "needle"));
+    home.sync();
+    home
+}
+
+pub(crate) fn back_up(home: &Home, to: &Path) -> quipu_ledger::Result<BackupReport> {
+    quipu_ledger::backup(&mut home.open(), BackupTarget { path: to, replace: false }, &mut |_| {})
+}
+
+/// Names in a folder.
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Every byte of every life of every file, as a ledger gives it back.
+pub(crate) fn everything(home: &Home, ledger: &Path) -> Vec<(String, Vec<u8>)> {
+    let to = tempfile::tempdir_in(home.folder()).unwrap();
+    let ledger = Ledger::open_read_only(ledger).unwrap();
+    quipu_ledger::restore(
+        &ledger,
+        quipu_ledger::What::All,
+        to.path(),
+        quipu_ledger::Generations::All,
+    )
+    .unwrap();
+    files(to.path()).into_iter().collect()
+}
+
+fn target(home: &Home) -> PathBuf {
+    fs::create_dir_all(home.scratch("disk")).unwrap();
+    home.scratch("disk/copy.db")
+}
+
+#[test]
+fn r111_a_backup_is_the_ledger_in_one_file() {
+    let home = collected();
+    let to = target(&home);
+    let report = back_up(&home, &to).unwrap();
+    assert_eq!(names(&home.scratch("disk")), ["copy.db"]);
+    assert_eq!(report.bytes, fs::metadata(&to).unwrap().len());
+    assert_eq!(fs::metadata(&to).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(everything(&home, &to), everything(&home, &home.ledger_path()));
+
+    // It can be read where nothing can be written.
+    let lock = fs::Permissions::from_mode(0o500);
+    fs::set_permissions(home.scratch("disk"), lock).unwrap();
+    let status = quipu_ledger::status(&Ledger::open_read_only(&to).unwrap(), &[]).unwrap();
+    assert_eq!(status.ledger.records, report.records);
+    fs::set_permissions(home.scratch("disk"), fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(names(&home.scratch("disk")), ["copy.db"]);
+}
+
+#[test]
+fn a_backup_holds_what_is_only_in_the_log() {
+    let home = collected();
+    let held = home.open();
+    home.append(MAIN, line("user", &uuid(2), None, "onlyinthelog"));
+    home.sync();
+    assert!(fs::metadata(home.folder().join("data/ledger.db-wal")).unwrap().len() > 0);
+    let to = target(&home);
+    back_up(&home, &to).unwrap();
+    drop(held);
+    assert_eq!(everything(&home, &to), everything(&home, &home.ledger_path()));
+}
+
+#[test]
+fn backups_are_remembered() {
+    let home = collected();
+    let before = home.projection();
+    fs::create_dir_all(home.scratch("disk")).unwrap();
+    let odd = home.scratch("disk").join(OsStr::from_bytes(b"caf\xe9.db"));
+    let plain = target(&home);
+    back_up(&home, &plain).unwrap();
+    back_up(&home, &odd).unwrap();
+    let listed = quipu_ledger::backups(&home.open()).unwrap();
+    let paths: Vec<&Path> = listed.iter().map(|backup| backup.path.as_path()).collect();
+    assert_eq!(paths, [odd.as_path(), plain.as_path()]);
+    assert!(listed.iter().all(|backup| backup.exists && !backup.put_aside && backup.at > 0));
+
+    // The note is truth: it changes nothing that is derived, and the next sync has nothing to do.
+    assert_eq!(before, home.projection());
+    let behind = "SELECT (SELECT max(seq) FROM records) - projected_to FROM ledger";
+    assert_eq!(home.one::<i64>(behind), 0);
+    home.sync_and_check();
+
+    // A backup that is replaced stays one backup; one that is gone is still named.
+    let replace = BackupTarget { path: &plain, replace: true };
+    quipu_ledger::backup(&mut home.open(), replace, &mut |_| {}).unwrap();
+    fs::remove_file(&odd).unwrap();
+    let listed = quipu_ledger::backups(&home.open()).unwrap();
+    assert_eq!(listed.len(), 2);
+    assert_eq!(listed.iter().map(|backup| backup.exists).collect::<Vec<_>>(), [false, true]);
+
+    // A ledger that is only read cannot remember, and says so.
+    let mut ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
+    let another = BackupTarget { path: &home.scratch("disk/another.db"), replace: false };
+    assert!(!quipu_ledger::backup(&mut ledger, another, &mut |_| {}).unwrap().remembered);
+    assert_eq!(quipu_ledger::backups(&ledger).unwrap().len(), 2);
+}
+
+#[test]
+fn targets_that_are_refused() {
+    let home = collected();
+    let folder = home.scratch("disk");
+    fs::create_dir_all(folder.join("inner")).unwrap();
+    let data = home.folder().join("data");
+    std::os::unix::fs::symlink(&data, folder.join("data")).unwrap();
+    std::os::unix::fs::symlink("nowhere", folder.join("link")).unwrap();
+    fs::hard_link(home.ledger_path(), folder.join("same")).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        folder.join("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    let before = names(&folder);
+    let held = home.open();
+    let ledger = home.ledger_bytes();
+    for replace in [false, true] {
+        for path in [
+            data.join("ledger.db"),
+            data.join("ledger.db-wal"),
+            data.join("ledger.db-shm"),
+            data.join("ledger.db-journal"),
+            data.join("ledger.db.lock"),
+            data.join("ledger.db.wait"),
+            data.join("ledger.db.new-17"),
+            folder.join("data/ledger.db"),
+            folder.join("same"),
+            folder.join("inner"),
+            folder.join("inner/"),
+            folder.join("inner/.."),
+            folder.join("link"),
+            folder.join("pipe"),
+        ] {
+            let target = BackupTarget { path: &path, replace };
+            let refused = quipu_ledger::backup(&mut home.open(), target, &mut |_| {}).unwrap_err();
+            assert!(matches!(refused, Error::Target { .. }), "{}: {refused}", path.display());
+        }
+    }
+    drop(held);
+    assert_eq!(before, names(&folder));
+    assert_eq!(ledger["ledger.db"], home.ledger_bytes()["ledger.db"]);
+    let absent = BackupTarget { path: &folder.join("no/such"), replace: false };
+    let refused = quipu_ledger::backup(&mut home.open(), absent, &mut |_| {}).unwrap_err();
+    assert!(matches!(refused, Error::Io { .. }), "{refused}");
+}
+
+#[test]
+fn a_file_that_is_there_stays_until_the_new_one_is_complete() {
+    let home = collected();
+    let to = target(&home);
+    fs::write(&to, "precious").unwrap();
+    let refused = back_up(&home, &to).unwrap_err();
+    assert_eq!(refused.trouble(), Trouble::Exists);
+    assert_eq!(fs::read(&to).unwrap(), b"precious");
+    let mut seen = 0;
+    let replace = BackupTarget { path: &to, replace: true };
+    quipu_ledger::backup(&mut home.open(), replace, &mut |_| {
+        seen += 1;
+        assert_eq!(fs::read(&to).unwrap(), b"precious");
+    })
+    .unwrap();
+    assert!(seen > 0);
+    assert_eq!(everything(&home, &to), everything(&home, &home.ledger_path()));
+}
+
+#[test]
+fn a_damaged_ledger_is_not_copied_for_a_sound_one() {
+    let home = collected();
+    for number in 2..3000 {
+        home.append(MAIN, line("user", &uuid(number), None, &format!("word{number}")));
+    }
+    home.sync();
+    let sql = home.sql();
+    let flip = "UPDATE chunks SET data = CAST(substr(data, 1, length(data) - 20) || x'00'
+                 || substr(data, length(data) - 18) AS BLOB)";
+    assert!(sql.execute(flip, []).unwrap() > 0);
+    drop(sql);
+    let to = target(&home);
+    let refused = back_up(&home, &to).unwrap_err();
+    assert!(matches!(refused, Error::Unsound { .. }), "{refused}");
+    assert_eq!(names(&home.scratch("disk")), [""; 0]);
+}
+
+#[test]
+fn a_backup_while_others_write_is_the_ledger_of_one_moment() {
+    let home = collected();
+    fs::create_dir_all(home.scratch("disk")).unwrap();
+    let mut writers: Vec<_> = (0..2)
+        .map(|_| {
+            child::command(&home, "collect until killed")
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for number in 0..10 {
+        for more in 0..50 {
+            let id = uuid(1000 + number * 100 + more);
+            home.append(MAIN, line("user", &id, None, &format!("written{number}while{more}")));
+        }
+        let to = home.scratch(&format!("disk/copy-{number}.db"));
+        back_up(&home, &to).unwrap();
+        let main = MAIN.replacen(".claude/", "claude-code/", 1);
+        let held = everything(&home, &to).into_iter().find(|(path, _)| *path == main).unwrap().1;
+        assert!(fs::read(home.path(MAIN)).unwrap().starts_with(&held), "a beginning of the file");
+    }
+    for writer in &mut writers {
+        assert!(writer.try_wait().unwrap().is_none(), "a writer ended by itself");
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+    }
+    home.sync_and_check();
+}
+
+#[test]
+fn left_overs_of_dead_processes_are_removed_and_nothing_else() {
+    let home = collected();
+    let to = target(&home);
+    let folder = home.scratch("disk");
+    let dead = format!(".quipu-backup-{}", "0123456789abcdef".repeat(2));
+    fs::write(folder.join(&dead), "half").unwrap();
+    fs::write(folder.join(format!("{dead}-journal")), "half").unwrap();
+    let alive = format!(".quipu-backup-{}", "f".repeat(32));
+    fs::write(folder.join(&alive), "being written").unwrap();
+    let owner = fs::File::open(folder.join(&alive)).unwrap();
+    owner.lock().unwrap();
+    for other in
+        [".quipu-backup-", ".quipu-backup-notes", "quipu-backup-0123456789abcdef0123456789abcdef"]
+    {
+        fs::write(folder.join(other), "not ours").unwrap();
+    }
+    back_up(&home, &to).unwrap();
+    let mut expected = vec![
+        ".quipu-backup-".to_owned(),
+        alive,
+        ".quipu-backup-notes".to_owned(),
+        "copy.db".to_owned(),
+        "quipu-backup-0123456789abcdef0123456789abcdef".to_owned(),
+    ];
+    expected.sort();
+    assert_eq!(names(&folder), expected);
+}
+
+#[test]
+fn f5_a_backup_that_is_killed_is_complete_or_not_there() {
+    let home = collected();
+    let to = target(&home);
+    let folder = home.scratch("disk");
+    let mut prng = Prng::new(5);
+    let (mut there, mut absent, mut left_over) = (0, 0, 0);
+    for _ in 0..60 {
+        let mut child = child::command(&home, "back up")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_micros(prng.below(60_000)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        left_over += names(&folder).iter().filter(|name| name.starts_with('.')).count();
+        if to.exists() {
+            there += 1;
+            assert_eq!(everything(&home, &to), everything(&home, &home.ledger_path()));
+            fs::remove_file(&to).unwrap();
+        } else {
+            absent += 1;
+        }
+        home.assert_sound();
+    }
+    println!("{there} complete, {absent} absent, {left_over} left over");
+    assert!(there > 0 && absent > 0, "{there} complete, {absent} absent");
+    back_up(&home, &to).unwrap();
+    assert_eq!(names(&folder), ["copy.db"]);
+}
+
+#[test]
+fn another_look_at_an_open_ledger_does_not_unlock_it() {
+    let home = collected();
+    let held = home.open();
+    // Any descriptor of the file that is closed drops the locks of the whole process.
+    drop(Ledger::open_read_only(&home.ledger_path()).unwrap());
+    drop(home.open());
+    // Another process that takes itself for the last one would remove the log.
+    child::finish(child::start(&home, "open", 1));
+    assert!(home.folder().join("data/ledger.db-wal").exists());
+    drop(held);
+    home.assert_sound();
+}

@@ -1,0 +1,362 @@
+//! Reads `sessions.json` in every shape that is known, JSON or JSON5.
+//!
+//! The shapes: a flat map of keys (real releases, and the spec's older one with ISO times and
+//! `tokenCount`), and `{version, agents: {key: …}}` with nested `model` and `tokenCounts`. All of
+//! them come out under the names of the flat map. What is broken is said, never fatal: an index is
+//! a convenience, the transcripts are what counts.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::files;
+use crate::index::{Binding, Group, Index, field};
+use crate::problem::{Problem, ProblemKind};
+use crate::time::Timestamp;
+
+/// Deeper than this is no index.
+const DEEPEST: usize = 100;
+
+/// Values above this stay in the index's bytes only.
+const LONGEST_VALUE: usize = 16 << 10;
+
+/// See [`crate::format::Format::read_index`].
+pub(super) fn read(bytes: &[u8]) -> Index {
+    let mut index = Index::default();
+    let damaged = |detail: String| Index {
+        problems: vec![Problem::new(ProblemKind::IndexDamaged, detail)],
+        is_damaged: true,
+        ..Index::default()
+    };
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    if text.trim_ascii().is_empty() {
+        return damaged("empty".to_owned());
+    }
+    let mut stream =
+        serde_json::Deserializer::from_slice(text).into_iter::<BTreeMap<String, &RawValue>>();
+    match stream.next() {
+        Some(Ok(keys)) => {
+            let rest = text.get(stream.byte_offset()..).unwrap_or_default();
+            let left =
+                rest.iter().filter(|byte| !byte.is_ascii_whitespace() && **byte != 0).count();
+            if left > 0 {
+                let detail = format!("{left} bytes behind its end");
+                index.problems.push(Problem::new(ProblemKind::IndexDamaged, detail));
+            }
+            take_keys(&mut index, &keys);
+        }
+        // Older releases read JSON5: comments, single quotes, trailing commas.
+        _ => match relaxed(text) {
+            Ok(keys) => {
+                let keys = keys.iter().map(|(key, value)| (key.clone(), &**value)).collect();
+                take_keys(&mut index, &keys);
+            }
+            Err(why) => return damaged(why),
+        },
+    }
+    index.bindings.sort_by(|a, b| a.key.cmp(&b.key));
+    index
+}
+
+/// JSON5 becomes JSON.
+fn relaxed(text: &[u8]) -> Result<BTreeMap<String, Box<RawValue>>, String> {
+    let text = std::str::from_utf8(text).map_err(|_| "not UTF-8".to_owned())?;
+    if is_deep(text) {
+        return Err("nested too deeply".to_owned());
+    }
+    let value: BTreeMap<String, Value> =
+        json5::from_str(text).map_err(|_| "neither JSON nor JSON5".to_owned())?;
+    value
+        .into_iter()
+        .map(|(key, value)| Ok((key, serde_json::value::to_raw_value(&value)?)))
+        .collect::<serde_json::Result<_>>()
+        .map_err(|_| "not JSON".to_owned())
+}
+
+/// Whether brackets nest deeper than the JSON5 reader may follow.
+fn is_deep(text: &str) -> bool {
+    let (mut depth, mut quote) = (0_usize, None);
+    let mut bytes = text.bytes().peekable();
+    while let Some(byte) = bytes.next() {
+        match (quote, byte) {
+            (_, b'\\') => {
+                bytes.next();
+            }
+            (Some(open), byte) if open == byte => quote = None,
+            (Some(_), _) => {}
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (None, b'/') if bytes.peek() == Some(&b'/') => {
+                while bytes.next().is_some_and(|byte| byte != b'\n') {}
+            }
+            (None, b'/') if bytes.peek() == Some(&b'*') => {
+                bytes.next();
+                let mut before = 0;
+                while let Some(byte) = bytes.next()
+                    && !(before == b'*' && byte == b'/')
+                {
+                    before = byte;
+                }
+            }
+            (None, b'{' | b'[') => {
+                depth += 1;
+                if depth > DEEPEST {
+                    return true;
+                }
+            }
+            (None, b'}' | b']') => depth = depth.saturating_sub(1),
+            (None, _) => {}
+        }
+    }
+    false
+}
+
+fn take_keys(index: &mut Index, keys: &BTreeMap<String, &RawValue>) {
+    let wrapped = keys.get("agents").filter(|_| keys.contains_key("version"));
+    if let Some(agents) = wrapped {
+        match BTreeMap::<String, &RawValue>::deserialize(*agents) {
+            Ok(agents) => return agents.iter().for_each(|(key, raw)| take(index, key, raw)),
+            Err(_) => return bad_field(index, "agents"),
+        }
+    }
+    keys.iter().for_each(|(key, raw)| take(index, key, raw));
+}
+
+/// Takes in one key.
+fn take(index: &mut Index, key: &str, raw: &RawValue) {
+    let Ok(said) = BTreeMap::<String, &RawValue>::deserialize(raw) else {
+        return bad_field(index, "an entry that is no object");
+    };
+    let mut fields = Map::new();
+    for (name, raw) in said {
+        let is_report = field(&name).is_some_and(|field| field.group == Group::Report);
+        if is_report || name == "skills" || raw.get().len() > LONGEST_VALUE {
+            continue;
+        }
+        match serde_json::from_str(raw.get()) {
+            Ok(value) => {
+                fields.insert(name, value);
+            }
+            Err(_) => bad_field(index, "a value that cannot be read"),
+        }
+    }
+    normalise(&mut fields);
+    let session = session(index, &fields);
+    let text = |name: &str| {
+        fields.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+    };
+    let (is_subagent, parent_key) = match key.rsplit_once(SUBAGENT) {
+        Some((parent, _)) => (true, Some(parent_of(parent))),
+        None => (text("spawnedBy").is_some(), None),
+    };
+    index.bindings.push(Binding {
+        parent_key: text("spawnedBy").or_else(|| text("parentSessionKey")).or(parent_key),
+        key: key.to_owned(),
+        earlier: earlier(&fields, session.as_deref()),
+        session,
+        is_subagent,
+        updated_at: milliseconds(fields.get("updatedAt")),
+        is_archived: fields.get("archivedAt").is_some_and(|at| !at.is_null()),
+        fields,
+    });
+}
+
+const SUBAGENT: &str = ":subagent:";
+
+/// A sub-agent's key begins with the key of the session it works for; an agent's name alone stands
+/// for its main session.
+fn parent_of(before: &str) -> String {
+    let is_agent = before.strip_prefix("agent:").is_some_and(|agent| !agent.contains(':'));
+    if is_agent { format!("{before}:main") } else { before.to_owned() }
+}
+
+/// Gives the fields of the older shapes the names of the newest.
+fn normalise(fields: &mut Map<String, Value>) {
+    for (old, new) in [
+        ("activeSessionId", "sessionId"),
+        ("tokenCount", "totalTokens"),
+        ("lastProvider", "lastChannel"),
+        ("room", "groupChannel"),
+        ("provider", "channel"),
+    ] {
+        if !fields.contains_key(new)
+            && let Some(value) = fields.remove(old)
+        {
+            fields.insert(new.to_owned(), value);
+        }
+    }
+    if let Some(Value::Object(model)) = fields.get("model") {
+        let (provider, model) = (model.get("provider").cloned(), model.get("model").cloned());
+        if let Some(provider) = provider {
+            fields.entry("modelProvider").or_insert(provider);
+        }
+        fields.insert("model".to_owned(), model.unwrap_or(Value::Null));
+    }
+    if let Some(Value::Object(counts)) = fields.remove("tokenCounts") {
+        for (name, count) in counts {
+            fields.entry(name).or_insert(count);
+        }
+    }
+}
+
+/// The session that a key leads to. The transcript's name wins over the id, since threads of one id
+/// are different sessions; a path that leads elsewhere is not followed.
+fn session(index: &mut Index, fields: &Map<String, Value>) -> Option<String> {
+    let id = fields.get("sessionId").and_then(Value::as_str).filter(|id| !id.is_empty());
+    if let Some(file) = fields.get("sessionFile").and_then(Value::as_str) {
+        let is_plain = !file.split('/').any(|part| part == "..")
+            && (!file.starts_with('/') || file.contains("/sessions/"));
+        let name = file.rsplit(['/', '\\']).next().unwrap_or_default();
+        let named = files::session_of(name.as_bytes());
+        match (is_plain, named, id) {
+            // A file of another session is somebody's mistake; the id is what counts.
+            (true, Some(session), Some(id)) if files::is_named(&session, id) => {
+                return Some(session);
+            }
+            (true, Some(session), None) => return Some(session),
+            (true, ..) => {}
+            (false, ..) => {
+                let detail = "a transcript outside of its folder".to_owned();
+                index.problems.push(Problem::new(ProblemKind::IndexOutside, detail));
+            }
+        }
+    }
+    id.map(str::to_owned)
+}
+
+/// The sessions that a key led to before.
+fn earlier(fields: &Map<String, Value>, now: Option<&str>) -> Vec<String> {
+    let list = |name: &str| fields.get(name).and_then(Value::as_array).into_iter().flatten();
+    let windows = list("quipu:windows").filter_map(|window| window.get("sessionId"));
+    let mut earlier: Vec<String> = Vec::new();
+    for id in windows.chain(list("usageFamilySessionIds")).filter_map(Value::as_str) {
+        if Some(id) != now && !id.is_empty() && !earlier.iter().any(|known| known == id) {
+            earlier.push(id.to_owned());
+        }
+    }
+    earlier
+}
+
+fn milliseconds(value: Option<&Value>) -> Option<i64> {
+    match value? {
+        Value::String(text) => Timestamp::from_text(text),
+        Value::Number(number) => number.as_f64().and_then(Timestamp::from_number),
+        _ => None,
+    }
+    .map(|time| time.0)
+}
+
+fn bad_field(index: &mut Index, what: &str) {
+    index.problems.push(Problem::new(ProblemKind::BadField, what));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn one(text: &str) -> Binding {
+        let index = read(text.as_bytes());
+        assert_eq!(index.problems, []);
+        let [binding] = index.bindings.as_slice() else { panic!("{:?}", index.bindings) };
+        binding.clone()
+    }
+
+    #[test]
+    fn r2_three_shapes_say_the_same() {
+        let flat = one(r#"{"agent:main:main": {"sessionId": "s1", "updatedAt": 1770193116233,
+            "model": "claude", "modelProvider": "anthropic", "totalTokens": 7}}"#);
+        let wrapped = one(r#"{"version": 2, "agents": {"agent:main:main": {
+            "activeSessionId": "s1", "updatedAt": 1770193116233, "skills": [{"name": "x"}],
+            "model": {"provider": "anthropic", "model": "claude"},
+            "tokenCounts": {"totalTokens": 7}}}}"#);
+        let old = one(r#"{"agent:main:main": {"sessionId": "s1", "tokenCount": 7,
+            "updatedAt": "2026-02-04T08:18:36.233Z", "model": "claude",
+            "modelProvider": "anthropic"}}"#);
+        assert_eq!(flat, wrapped);
+        assert_eq!(flat.updated_at, Some(1_770_193_116_233));
+        assert_eq!(old.updated_at, flat.updated_at);
+        assert_eq!(old.fields.get("totalTokens"), flat.fields.get("totalTokens"));
+        assert_eq!(old.session, flat.session);
+    }
+
+    #[test]
+    fn r2_json5_is_read() {
+        let binding =
+            one("// by hand\n{'agent:main:main': {sessionId: 's1', updatedAt: 1770193116233,},}");
+        assert_eq!(binding.session.as_deref(), Some("s1"));
+        let deep = format!("{{a: {}1{}}}", "[".repeat(50_000), "]".repeat(50_000));
+        assert!(read(deep.as_bytes()).is_damaged);
+    }
+
+    #[test]
+    fn r2_damage_is_said() {
+        for broken in ["", " \n", "{\"agent:main:main\": {\"sessionId\": \"s", "\0\0\0", "[1]", "7"]
+        {
+            let index = read(broken.as_bytes());
+            assert!(index.is_damaged, "{broken:?}");
+            assert_eq!(index.problems.len(), 1, "{broken:?}");
+        }
+        // Stale bytes behind a shorter index, or NULs: what is there is read.
+        let stale = read(b"{\"a\": {\"sessionId\": \"s1\"}}ssionId\": 1}}");
+        assert_eq!((stale.bindings.len(), stale.problems.len()), (1, 1));
+        assert!(!stale.is_damaged);
+        assert!(read(b"{\"a\": {\"sessionId\": \"s1\"}}\0\0").problems.is_empty());
+    }
+
+    #[test]
+    fn r3_unknown_fields_are_kept_and_reports_are_not_copied() {
+        let binding = one(r#"{"k": {"sessionId": "s", "futureField": {"x": 1},
+            "systemPromptReport": {"a": 1}, "skillsSnapshot": {"prompt": "p"}}}"#);
+        assert!(binding.fields.contains_key("futureField"));
+        assert!(!binding.fields.contains_key("systemPromptReport"));
+        assert!(!binding.fields.contains_key("skillsSnapshot"));
+    }
+
+    #[test]
+    fn only_identity_routing_and_state_are_noted() {
+        let binding = one(r#"{"k": {"sessionId": "s", "updatedAt": 5, "inputTokens": 3,
+            "channel": "telegram", "archivedAt": 1770193116233, "label": null, "model": "m"}}"#);
+        let noted: Vec<_> = binding.noted().into_iter().collect();
+        assert_eq!(
+            noted,
+            [
+                ("archivedAt".to_owned(), Value::Bool(true)),
+                ("channel".to_owned(), "telegram".into()),
+                ("sessionId".to_owned(), "s".into()),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_transcript_elsewhere_is_not_followed() {
+        let session = |file: &str| {
+            let text = format!(r#"{{"k": {{"sessionId": "s1", "sessionFile": "{file}"}}}}"#);
+            let index = read(text.as_bytes());
+            (index.bindings[0].session.clone().unwrap(), index.problems.len())
+        };
+        assert_eq!(session("s1-topic-7.jsonl"), ("s1-topic-7".to_owned(), 0));
+        assert_eq!(session("/x/agents/main/sessions/s1-topic-a%2Fb.jsonl").0, "s1-topic-a/b");
+        assert_eq!(session("../../etc/s1-topic-7.jsonl"), ("s1".to_owned(), 1));
+        assert_eq!(session("/etc/passwd"), ("s1".to_owned(), 1));
+        assert_eq!(session("other.jsonl"), ("s1".to_owned(), 0));
+    }
+
+    #[test]
+    fn children_name_their_parent() {
+        let parent = |key: &str, more: &str| {
+            one(&format!(r#"{{"{key}": {{"sessionId": "s"{more}}}}}"#)).parent_key
+        };
+        assert_eq!(parent("agent:main:subagent:u1", "").as_deref(), Some("agent:main:main"));
+        assert_eq!(
+            parent("agent:main:subagent:u1:subagent:u2", "").as_deref(),
+            Some("agent:main:subagent:u1")
+        );
+        assert_eq!(
+            parent("agent:a:subagent:u1", r#","spawnedBy":"agent:b:main""#).as_deref(),
+            Some("agent:b:main")
+        );
+        assert_eq!(parent("agent:main:main", ""), None);
+    }
+}
