@@ -66,6 +66,7 @@ fn row(cursor: &Cursor) -> Vec<Text> {
         notes.push(format!("+{} waiting", number(cursor.tail)));
     }
     match (cursor.kind.as_str(), cursor.rows) {
+        _ if cursor.refused.is_some() => {}
         ("database", Some(sessions)) => notes.push(count(sessions, "transcript")),
         (_, Some(rows)) => notes.push(count(rows, "row")),
         _ => {}

@@ -113,16 +113,20 @@ fn format_facts(
             sessions = format!("{sessions}, {}", count(format.subagents, "sub-agent"));
         }
         add("sessions", vec![Text::plain(sessions)]);
-        let mut records = format!(
+        let mut places = Vec::new();
+        if format.sources > 0 || format.databases == 0 {
+            places.push(count(format.sources, "file"));
+        }
+        if format.databases > 0 {
+            let transcripts = count(format.database_sessions, "transcript");
+            places.push(format!("{transcripts} of {}", count(format.databases, "database")));
+        }
+        let records = format!(
             "{}, {} in {}",
             count(format.records, "record"),
             bytes(format.bytes),
-            count(format.sources, "file")
+            places.join(" and ")
         );
-        if format.databases > 0 {
-            let sessions = count(format.database_sessions, "transcript");
-            records += &format!(" and {} of {sessions}", count(format.databases, "database"));
-        }
         add("records", vec![Text::plain(records)]);
     }
     let states = format.states.iter().filter(|(state, _)| state.as_str() != "live");

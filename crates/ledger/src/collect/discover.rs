@@ -98,6 +98,8 @@ pub(crate) enum Reason {
     NotAFile,
     /// It could not be looked at or opened.
     Unreadable(String),
+    /// A database, or a part of it, that is not read for this reason.
+    Database(String),
     /// None of its lines is a record of this format.
     NotATranscript,
 }
@@ -112,6 +114,7 @@ impl Reason {
             Reason::SameFile => "the same file as another one".to_owned(),
             Reason::NotAFile => "not a regular file".to_owned(),
             Reason::Unreadable(why) => format!("unreadable: {why}"),
+            Reason::Database(why) => why.clone(),
             Reason::NotATranscript => "no line of it is a record".to_owned(),
         }
     }

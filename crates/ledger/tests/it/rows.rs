@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
@@ -363,7 +363,7 @@ fn growth() {
 }
 
 #[test]
-fn r93_a_new_watermark_is_a_new_life() {
+fn a93_a_new_watermark_is_a_new_life() {
     let home = Home::new();
     loose(
         &home,
@@ -416,7 +416,7 @@ fn a_schema_that_learns_of_watermarks_rewrites_nothing() {
 }
 
 #[test]
-fn r72_numbers_with_gaps_twins_and_below_zero() {
+fn a72_numbers_with_gaps_twins_and_below_zero() {
     let home = Home::new();
     loose(&home, 4, "");
     let conn = writer(&home, DATABASE);
@@ -451,7 +451,7 @@ fn r72_numbers_with_gaps_twins_and_below_zero() {
 }
 
 #[test]
-fn r72_events_that_are_no_text() {
+fn a72_events_that_are_no_text() {
     let home = Home::new();
     loose(&home, 4, "");
     let conn = writer(&home, DATABASE);
@@ -501,7 +501,7 @@ fn r72_events_that_are_no_text() {
 }
 
 #[test]
-fn r72_rows_that_are_deleted_later() {
+fn a72_rows_that_are_deleted_later() {
     let home = Home::new();
     loose(&home, 4, "");
     grow(&home, "s", 0..10);
@@ -549,20 +549,52 @@ fn a_last_row_that_changes_in_place() {
     assert_eq!(home.hits("other"), 1);
 }
 
+#[test]
+fn written_to_while_it_is_read() {
+    let home = Home::quick();
+    loose(&home, 23, "");
+    let conn = writer(&home, DATABASE);
+    let fill = |session: u32| {
+        conn.execute_batch("BEGIN").unwrap();
+        for number in 0..40_u32 {
+            let text = format!("word{number} {}", "long ".repeat(5000));
+            insert(&conn, &format!("s{session}"), number.into(), &event(number, &text));
+        }
+        conn.execute_batch("COMMIT").unwrap();
+    };
+    (0..12).for_each(fill);
+    // Whatever is read after the first batch is thrown away: the file is another.
+    let mut batches = 0;
+    let report = quipu_ledger::collect(&mut home.open(), &home.roots(), &mut |progress| {
+        if let quipu_ledger::Progress::Stored { .. } = progress {
+            batches += 1;
+            fill(100);
+        }
+    })
+    .unwrap();
+    assert_eq!(batches, 1);
+    assert!(reasons(&report)[0].contains("written to while it was read"), "{:?}", reasons(&report));
+    let stored = home.one::<i64>("SELECT count(*) FROM record_rows");
+    assert!(stored > 0 && stored < 12 * 40, "{stored}");
+    sync(&home);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM record_rows"), 13 * 40);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM generations WHERE number > 1"), 0);
+}
+
 /// Another process: writes a row and then just holds the database open, until it is killed.
 pub(crate) fn hold(home: &Home) {
     let conn = writer(home, DATABASE);
     conn.pragma_update(None, "journal_mode", "WAL").unwrap();
     conn.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
     insert(&conn, "s", 1, &event(1, "held"));
-    println!("holding");
+    std::io::stdout().write_all(b"holding\n").unwrap();
     loop {
         std::thread::park();
     }
 }
 
 #[test]
-fn r70_another_process_holds_it_and_nothing_is_left_there() {
+fn a70_another_process_holds_it_and_nothing_is_left_there() {
     let home = Home::new();
     loose(&home, 23, "");
     grow(&home, "s", 0..1);
@@ -614,7 +646,7 @@ fn r70_another_process_holds_it_and_nothing_is_left_there() {
 }
 
 #[test]
-fn r70_a_log_without_its_index() {
+fn a70_a_log_without_its_index() {
     let home = Home::new();
     loose(&home, 23, "PRAGMA journal_mode = WAL");
     let conn = writer(&home, DATABASE);
@@ -646,7 +678,7 @@ fn r70_a_log_without_its_index() {
 }
 
 #[test]
-fn r70_locked_by_a_writer() {
+fn a70_locked_by_a_writer() {
     let home = Home::new();
     loose(&home, 23, "");
     grow(&home, "s", 0..5);
@@ -693,14 +725,14 @@ fn is_refused(home: &Home, why: &str) {
 }
 
 #[test]
-fn r70_no_bytes() {
+fn a70_no_bytes() {
     let home = Home::new();
     home.write(DATABASE, "");
     is_refused(&home, "an empty file");
 }
 
 #[test]
-fn r70_encrypted() {
+fn a70_encrypted() {
     let home = Home::new();
     let mut prng = Prng::new(1);
     let garbage: Vec<u8> = (0..8192).map(|_| prng.below(256) as u8).collect();
@@ -709,7 +741,7 @@ fn r70_encrypted() {
 }
 
 #[test]
-fn r70_garbage_behind_a_good_header() {
+fn a70_garbage_behind_a_good_header() {
     let home = Home::new();
     let mut garbage = b"SQLite format 3\0".to_vec();
     garbage.extend(std::iter::repeat_n(0xA5, 8192));
@@ -718,14 +750,14 @@ fn r70_garbage_behind_a_good_header() {
 }
 
 #[test]
-fn r70_a_folder_of_that_name() {
+fn a70_a_folder_of_that_name() {
     let home = Home::new();
     fs::create_dir_all(home.path(DATABASE)).unwrap();
     is_refused(&home, "a folder where OpenClaw's session database should be");
 }
 
 #[test]
-fn r70_no_table_of_transcripts() {
+fn a70_no_table_of_transcripts() {
     let home = Home::new();
     home.folder_for(DATABASE);
     change(&home, "CREATE TABLE other (a)");
@@ -733,7 +765,7 @@ fn r70_no_table_of_transcripts() {
 }
 
 #[test]
-fn r70_a_table_without_events() {
+fn a70_a_table_without_events() {
     let home = Home::new();
     home.folder_for(DATABASE);
     change(&home, "CREATE TABLE transcript_events (session_id, seq)");
@@ -741,7 +773,7 @@ fn r70_a_table_without_events() {
 }
 
 #[test]
-fn r70_a_damaged_page() {
+fn a70_a_damaged_page() {
     let home = Home::new();
     real(&home, "imported", DATABASE);
     let conn = writer(&home, DATABASE);
@@ -829,7 +861,7 @@ fn older_and_newer_schemas() {
 }
 
 #[test]
-fn r92_other_tables_are_never_read() {
+fn a92_other_tables_are_never_read() {
     let home = Home::new();
     real(&home, "imported", DATABASE);
     let canary = "CANARY-4b1f";

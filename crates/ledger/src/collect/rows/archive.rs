@@ -157,8 +157,8 @@ impl Reading<'_, '_> {
                 Cutting::begin(number, self.format, origin, began, Some(previous))
             }
         };
-        let except = job.known.as_ref().map(|known| known.source);
-        cutting.others = cutting::other_lines(self.ours, self.format, origin, except)?;
+        let known = job.known.as_ref();
+        cutting.others = cutting::other_lines(self.ours, self.format, origin, known)?;
         cutting.rows.rewrite.clone_from(&archive.hash);
         cutting.rows.last_row = 0;
         cutting.written_ns = archive.written_ns;

@@ -4,7 +4,7 @@
 
 use quipu_transcript::format::{Format, Origin};
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::collect::batch::{Began, Builder, Piece, Prints, RowCursor, SpanPlan, Step};
 use crate::collect::discover::Stat;
@@ -12,7 +12,7 @@ use crate::collect::known::{HEAD, Known, Print, print};
 use crate::collect::lines::Cut;
 use crate::collect::read::Work;
 use crate::collect::rewrite::OldLines;
-use crate::ids::{GenerationId, SourceId};
+use crate::ids::GenerationId;
 use crate::project::draft::{Draft, Drafter, mark_unterminated};
 use crate::{Result, spans};
 
@@ -58,7 +58,7 @@ impl<'a> Cutting<'a> {
             at: 0,
             rows: RowCursor { rewrite: String::new(), last_row: i64::MIN, rows: 0 },
             written_ns: 0,
-            has_news: began != Began::First,
+            has_news: false,
         }
     }
 
@@ -191,14 +191,15 @@ impl RowEnds {
     }
 }
 
-/// The lines that other sources of the same session have now.
+/// The lines that other sources of the same session have now, and those that this one had in the
+/// life before its last: a life that was rewritten again before all of it was read holds little.
 pub(super) fn other_lines(
     conn: &Connection,
     format: &dyn Format,
     origin: &Origin,
-    except: Option<SourceId>,
+    known: Option<&Known>,
 ) -> Result<Vec<OldLines>> {
-    let generations: Vec<GenerationId> = conn
+    let mut generations: Vec<GenerationId> = conn
         .prepare_cached(
             "SELECT s.generation
                FROM sessions t
@@ -210,9 +211,22 @@ pub(super) fn other_lines(
               ORDER BY s.id",
         )?
         .query_map(
-            (format.name(), &origin.agent, &origin.session, except, origin.part.as_str()),
+            (
+                format.name(),
+                &origin.agent,
+                &origin.session,
+                known.map(|known| known.source),
+                origin.part.as_str(),
+            ),
             |row| row.get(0),
         )?
         .collect::<Result<_, _>>()?;
+    if let Some(known) = known {
+        let before = conn
+            .prepare_cached("SELECT id FROM generations WHERE source = ?1 AND number = ?2")?
+            .query_row((known.source, known.number - 1), |row| row.get(0))
+            .optional()?;
+        generations.extend::<Option<GenerationId>>(before);
+    }
     generations.into_iter().map(|generation| OldLines::read(conn, generation, u64::MAX)).collect()
 }

@@ -123,7 +123,7 @@ fn windows(conn: &Connection, tables: &Tables) -> Result<BTreeMap<String, Vec<Wi
 }
 
 fn window(row: &Row<'_>) -> rusqlite::Result<(String, Window)> {
-    let word = |index| Ok::<_, rusqlite::Error>(text(row.get_ref(index)?)?);
+    let word = |index| text(row.get_ref(index)?);
     let optional = |index| Ok::<_, rusqlite::Error>(Some(word(index)?).filter(|w| !w.is_empty()));
     let time = |index| Ok::<_, rusqlite::Error>(row.get_ref(index)?.as_i64().ok());
     let window = Window {

@@ -4,7 +4,7 @@
 //! unchanged?   the stat of the file and of its log                  (nothing is opened)
 //! open         without writing, locking or leaving anything there   open.rs, private.rs
 //! tables       which of the tables and columns there are            tables.rs
-//! sessions     how far each goes, by its key alone                  here
+//! sessions     how far each goes, by its key alone                  task.rs
 //! read         new rows, in short pages                             session.rs, archive.rs, event.rs
 //! cut          rows → records → drafts → pieces                     cutting.rs
 //! index        what is said about keys, as one document             index.rs
@@ -20,35 +20,31 @@ mod index;
 mod open;
 mod private;
 mod refusal;
+mod run;
 mod session;
 mod source;
 mod tables;
+mod task;
 
-use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use quipu_transcript::format::{Origin, Part};
-use quipu_transcript::rows;
-use rusqlite::Connection;
+use quipu_transcript::format::Part;
 
 use super::Progress;
-use super::batch::{Builder, RowCursor};
+use super::batch::RowCursor;
 use super::discover::{Discovery, Found, Reason, RootPath, Skipped, absolute, path_bytes};
 use super::index::IndexUpdate;
 use super::known::{self, Known};
 use super::plan::{Job, Kind, Plan, is_absent};
-use super::read::Work;
 use super::write::{self, Writer};
 use crate::ledger::Ledger;
 use crate::wire::SyncReport;
 use crate::{Result, indexes};
-use archive::Archive;
 use open::{Database, Files};
 use refusal::{Refusal, Stop, theirs};
-use session::{Reading, Session};
 pub(crate) use tables::NEWEST as NEWEST_SCHEMA;
 use tables::Tables;
 
@@ -171,7 +167,7 @@ impl Sync<'_> {
     }
 
     fn skip(&mut self, found: &Found, refusal: Refusal) {
-        let reason = Reason::Unreadable(refusal.why);
+        let reason = Reason::Database(refusal.why);
         self.skipped.push(Skipped { root: found.root, path: found.path.clone(), reason });
     }
 
@@ -206,8 +202,8 @@ impl Sync<'_> {
                 .map(|known| (known.path.clone(), known))
                 .collect();
         let agent = format.origin(&found.path).agent.unwrap_or_default();
-        let forgotten = forgotten(self.ledger.conn(), format.name(), &agent)?;
-        let mut work = work_of(database, &tables, found, format, &forgotten)?;
+        let forgotten = task::forgotten(self.ledger.conn(), format.name(), &agent)?;
+        let mut work = task::all(&database.conn, &tables, &found.path, format, &forgotten)?;
         if !database.is_as_it_was() {
             return Err(changed().into());
         }
@@ -268,98 +264,6 @@ impl Sync<'_> {
         Ok((dropped, seen))
     }
 
-    /// Reads and writes sessions and archives, one after another. Returns how many were dropped
-    /// because another process was faster, and what could not be read.
-    fn run(
-        &mut self,
-        database: &Database,
-        tables: &Tables,
-        found: &Found,
-        jobs: &[Job],
-        tasks: &[Task],
-    ) -> Result<(usize, Option<Refusal>), Stop> {
-        let ours = Ledger::open_read_only(self.ledger.path())?;
-        let mut writer = Writer::new(self.roots, jobs);
-        let has_changed = Cell::new(false);
-        let mut work = Work::default();
-        let mut refusal: Option<Refusal> = None;
-        let mut stop: Option<Refusal> = None;
-        let (ledger, progress) = (&mut *self.ledger, &mut *self.progress);
-        let mut send = |batch: super::Batch| {
-            // Read from a file that changed meanwhile: nobody knows what it is.
-            if has_changed.get() || !database.is_as_it_was() {
-                has_changed.set(true);
-                return Ok(());
-            }
-            let bytes = batch.bytes();
-            ledger.write(|tx| {
-                writer.begin(tx)?;
-                writer.batch(tx, batch)?;
-                writer.end(tx)
-            })?;
-            progress(Progress::Stored { bytes });
-            Ok(())
-        };
-        let mut builder = Builder::new(&mut send);
-        for (number, (job, task)) in jobs.iter().zip(tasks).enumerate() {
-            let Some(root) = self.roots.get(job.root) else { break };
-            if has_changed.get() {
-                break;
-            }
-            let first_path = job.known.as_ref().map_or(&job.path, |known| &known.first_path);
-            let origin: Origin = root.format.origin(first_path);
-            let mut reading = Reading {
-                theirs: &database.conn,
-                tables,
-                ours: ours.conn(),
-                format: root.format,
-                builder: &mut builder,
-                work: &mut work,
-                odd: None,
-            };
-            let outcome = match &task.what {
-                What::Session(session) => reading.session(job, number, &origin, session),
-                What::Archive(archive) => {
-                    // Its lines may be those of sessions that wait to be written.
-                    reading.builder.hand_over(true)?;
-                    reading.archive(job, number, &origin, archive)
-                }
-            };
-            let odd = reading.odd;
-            let mut skip = |why: String| {
-                let reason = Reason::Unreadable(why);
-                self.skipped.push(Skipped { root: found.root, path: job.path.clone(), reason });
-            };
-            match outcome {
-                Ok(()) => {}
-                // One session of many: the others go on.
-                Err(Stop::Theirs(why)) if why.is_lasting => {
-                    skip(why.why.clone());
-                    refusal = refusal.or(Some(why));
-                }
-                Err(Stop::Theirs(why)) => {
-                    stop = Some(why);
-                    break;
-                }
-                Err(error) => return Err(error),
-            }
-            if let Some(odd) = odd {
-                skip(odd.to_owned());
-            }
-        }
-        builder.hand_over(true)?;
-        self.report.bytes_read += work.bytes_read;
-        self.report.bytes_verified += work.bytes_verified;
-        self.report.lines_parsed += work.lines_parsed;
-        let dropped = write::dropped(&writer.progress);
-        self.report.sources_changed += jobs.len().saturating_sub(dropped) as u64;
-        self.report.add(&writer.written, writer.fold.problems);
-        match stop.or_else(|| has_changed.get().then(changed)) {
-            Some(stop) => Err(stop.into()),
-            None => Ok((dropped, refusal)),
-        }
-    }
-
     /// Remembers what a database looked like when all of it was read, so that it is not opened again
     /// before it changes; and what it says about keys.
     fn note(
@@ -418,115 +322,6 @@ struct Seen {
     document: Option<Vec<u8>>,
 }
 
-/// A session or an archive of a database.
-struct Task {
-    path: Vec<u8>,
-    what: What,
-    /// Why it is not read.
-    refusal: Option<Refusal>,
-}
-
-enum What {
-    Session(Session),
-    Archive(Archive),
-}
-
-impl Task {
-    /// True if the ledger has all of it, as far as can be told without reading it.
-    fn is_done(&self, known: &Known, tables: &Tables) -> bool {
-        let Some(rows) = &known.rows else { return false };
-        // Where lives have no names, the last row has to be looked at.
-        !known.is_gone
-            && known.stat.size == known.cursor
-            && match &self.what {
-                What::Session(session) => tables.has_watermarks() && session.is_as_known(rows),
-                What::Archive(archive) => rows.rewrite == archive.hash,
-            }
-    }
-}
-
 fn changed() -> Refusal {
     Refusal::passing("written to while it was read; the next sync tries again")
-}
-
-/// The sessions and archives of a database: sessions first, since archives repeat their lines.
-fn work_of(
-    database: &Database,
-    tables: &Tables,
-    found: &Found,
-    format: &'static dyn quipu_transcript::format::Format,
-    forgotten: &HashSet<String>,
-) -> Result<Vec<Task>, Stop> {
-    let conn = &database.conn;
-    let mut watermarks: HashMap<String, String> = HashMap::new();
-    if tables.has_watermarks() {
-        let mut statement = conn.prepare(&tables.watermarks()).map_err(theirs)?;
-        let rows = statement
-            .query_map([], |row| {
-                Ok((session::text(row.get_ref(0)?)?, session::text(row.get_ref(1)?)?))
-            })
-            .map_err(theirs)?;
-        for row in rows {
-            let (session, rewrite) = row.map_err(theirs)?;
-            watermarks.insert(session, rewrite);
-        }
-    }
-    let mut tasks = Vec::new();
-    let mut statement = conn.prepare(&tables.sessions()).map_err(theirs)?;
-    let mut rows = statement.query([]).map_err(theirs)?;
-    while let Some(row) = rows.next().map_err(theirs)? {
-        // An id that is no text, or too long for a name, is nothing that OpenClaw writes.
-        let id = row.get_ref(0).map_err(theirs)?.as_str().ok().map(str::to_owned);
-        let name = id.as_deref().and_then(rows::file_name);
-        let numbered: i64 = row.get(2).map_err(theirs)?;
-        let all: i64 = row.get(3).map_err(theirs)?;
-        let last_row = row.get::<_, Option<i64>>(1).map_err(theirs)?;
-        let mut path = found.path.clone();
-        let (Some(id), Some(name)) = (id, name) else {
-            let why = "a session whose id cannot name a file; not read";
-            tasks.push(Task::refused(path, why));
-            continue;
-        };
-        if forgotten.contains(&id) {
-            continue;
-        }
-        path.extend_from_slice(format!("/{name}.jsonl").as_bytes());
-        if numbered < all {
-            let why = "rows whose number is none; not read";
-            tasks.push(Task::refused(path.clone(), why));
-        }
-        let Some(last_row) = last_row else { continue };
-        let rewrite = watermarks.remove(&id).unwrap_or_default();
-        let what = What::Session(Session { id, last_row, rows: numbered, rewrite });
-        tasks.push(Task { path, what, refusal: None });
-    }
-    let mut taken = HashSet::new();
-    for archive in Archive::all(conn, tables)? {
-        if forgotten.contains(&archive.session) {
-            continue;
-        }
-        tasks.push(match archive.path(format, &found.path, &mut taken) {
-            Some(path) => Task { path, what: What::Archive(archive), refusal: None },
-            None => Task::refused(
-                found.path.clone(),
-                "an archive of a session whose id cannot name a file; not read",
-            ),
-        });
-    }
-    Ok(tasks)
-}
-
-impl Task {
-    fn refused(path: Vec<u8>, why: &str) -> Task {
-        let session = Session { id: String::new(), last_row: 0, rows: 0, rewrite: String::new() };
-        Task { path, what: What::Session(session), refusal: Some(Refusal::lasting(why)) }
-    }
-}
-
-/// Sessions of an agent that must not be collected again.
-fn forgotten(conn: &Connection, format: &str, agent: &str) -> Result<HashSet<String>> {
-    Ok(conn
-        .prepare_cached("SELECT session_id FROM forgotten WHERE format = ?1 AND agent = ?2")?
-        .query_map((format, agent), |row| row.get(0))?
-        .collect::<Result<_, _>>()?)
 }

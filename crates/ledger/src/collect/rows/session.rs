@@ -81,10 +81,11 @@ impl Reading<'_, '_> {
         };
         let is_new = after.1 == i64::MIN;
         if is_new || session.rows - cutting.rows.rows >= WORTH_LOOKING {
-            let except = known.map(|(known, _)| known.source);
-            cutting.others = cutting::other_lines(self.ours, self.format, origin, except)?;
+            let known = known.map(|(known, _)| known);
+            cutting.others = cutting::other_lines(self.ours, self.format, origin, known)?;
         }
-        cutting.has_news |= cutting.rows.rewrite != session.rewrite;
+        // A new life is told with its first row.
+        cutting.has_news = !is_new && cutting.rows.rewrite != session.rewrite;
         cutting.rows.rewrite.clone_from(&session.rewrite);
         let outcome = self.pages(&mut cutting, session, after);
         // What was read is stored, whatever stopped it.

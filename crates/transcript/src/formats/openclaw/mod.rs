@@ -1,8 +1,9 @@
 //! OpenClaw, and pi, whose transcripts it writes: one JSONL file per session and agent.
 //!
 //! Read here: the file-backed store of the releases up to 2026.7.1, and the archives that every
-//! release leaves beside it, with their index. Not read yet: cron, notes, compressed archives and the
-//! SQLite store of later releases; they are left out by name, so that `status` can say so.
+//! release leaves beside it, with their index; and the SQLite store of later releases, whose rows
+//! are the same lines. Not read yet: cron, notes and compressed archives; they are left out by name,
+//! so that `status` can say so.
 
 mod files;
 mod index;
@@ -69,6 +70,10 @@ impl Format for OpenClaw {
     fn reads(&self) -> &'static [(&'static str, &'static str)] {
         &[
             ("agents/<agent>/sessions/<session>.jsonl", "transcripts"),
+            (
+                "agents/<agent>/agent/openclaw-agent.sqlite",
+                "transcripts and keys of releases since 2026.7.2",
+            ),
             ("agents/<agent>/sessions/sessions.json", "which key leads to which session"),
             ("agents/<agent>/sessions/<session>-topic-<thread>.jsonl", "transcripts of one thread"),
             (
