@@ -38,6 +38,13 @@ pub struct SyncReport {
 }
 
 impl SyncReport {
+    /// What is there and could not be read, with the reason.
+    pub fn unreadable(&self) -> impl Iterator<Item = (&SkippedFiles, &str)> {
+        self.skipped
+            .iter()
+            .filter_map(|skipped| Some((skipped, skipped.reason.strip_prefix(UNREADABLE)?)))
+    }
+
     pub(crate) fn add(&mut self, written: &Written, problems: u64) {
         self.records_added += written.records;
         self.sources_added += written.sources;
@@ -45,6 +52,9 @@ impl SyncReport {
         self.problems += problems;
     }
 }
+
+/// How the reason begins for which something could not be read.
+pub(crate) const UNREADABLE: &str = "unreadable: ";
 
 /// Files that are not collected, for one reason.
 #[derive(Debug, Clone, Serialize)]
@@ -150,7 +160,7 @@ pub struct FormatStatus {
 pub struct RootStatus {
     /// The folder.
     pub path: String,
-    /// `collected`, `absent`, or `twin` of an earlier one.
+    /// `collected`, `absent`, `unreadable`, or `twin` of an earlier one.
     pub state: String,
 }
 
@@ -241,4 +251,23 @@ pub struct BackupReport {
     pub seconds: f64,
     /// The ledger knows of it, so that `forget` can name it. False for a ledger that is only read.
     pub remembered: bool,
+}
+
+/// A backup that took the ledger's place.
+#[derive(Debug, Clone, Serialize)]
+pub struct BackupRestored {
+    /// The backup.
+    pub file: String,
+    /// The ledger.
+    pub ledger: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Records in it, those of the journal not counted.
+    pub records: u64,
+    /// Sessions in it, sub-agents included.
+    pub sessions: u64,
+    /// Where the ledger is that stood there before; `null` if there was none.
+    pub kept: Option<String>,
+    /// Sessions that were forgotten after the backup was made, and are back with it.
+    pub forgotten: Vec<String>,
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 
 use quipu_transcript::entry::Kind;
-use quipu_transcript::format::{Claim, FORMATS, Format, Framing, Node, Part, by_name};
+use quipu_transcript::format::{Claim, FORMATS, Format, Framing, Node, by_name};
 use quipu_transcript::{names, record};
 
 #[test]

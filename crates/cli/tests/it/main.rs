@@ -15,6 +15,8 @@ mod rebuild;
 mod refusals;
 mod restore;
 mod rows;
+mod service;
 mod status;
 mod sync;
 mod terminal;
+mod watch;

@@ -76,6 +76,6 @@ fn one_that_cannot_be_read() {
     home.run("sync");
     let status = home.run("status --json").json();
     let skipped = &status["formats"][1]["skipped"][0];
-    assert_eq!(skipped["reason"], "not an SQLite database, or an encrypted one");
+    assert_eq!(skipped["reason"], "unreadable: not an SQLite database, or an encrypted one");
     assert_eq!(skipped["paths"][0], "agents/main/agent/openclaw-agent.sqlite");
 }

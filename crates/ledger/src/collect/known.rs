@@ -157,6 +157,19 @@ pub(crate) fn in_database(
     Ok(known)
 }
 
+/// The followed file of that name.
+pub(crate) fn at(
+    conn: &Connection,
+    format: &str,
+    root: &[u8],
+    path: &[u8],
+) -> Result<Option<Known>> {
+    let query = format!("{FILES} AND s.format = ?1 AND s.root = ?2 AND s.path = ?3");
+    let mut statement = conn.prepare_cached(&query)?;
+    let mut known = statement.query_map((format, root, path), Known::from_row)?;
+    Ok(known.next().transpose()?)
+}
+
 /// Sources by their path. Borrowed keys: looking 5,000 paths up should not allocate.
 pub(crate) fn by_path(known: &[Known]) -> HashMap<(&str, &[u8], &[u8]), usize> {
     known

@@ -100,7 +100,8 @@ fn has_same_prefix(
         }
         Ok(())
     };
-    spans::stream(conn, known.generation, &mut compare)?;
-    spans::stream_tail(conn, known.generation, &mut compare)?;
+    let snapshot = conn.unchecked_transaction()?;
+    spans::stream(&snapshot, known.generation, &mut compare)?;
+    spans::stream_tail(&snapshot, known.generation, &mut compare)?;
     Ok(is_same)
 }

@@ -11,6 +11,7 @@
 //! same ledger however many threads read them.
 
 mod batch;
+mod changed;
 mod changes;
 mod discover;
 mod document;
@@ -28,13 +29,15 @@ mod write;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub(crate) use changed::claimed;
 pub use discover::RootPath;
-pub(crate) use discover::{Discovery, RootState, absolute, discover, summarise};
+pub(crate) use discover::{Discovery, Folder, RootState, absolute, discover, summarise};
 
 use crate::ledger::Ledger;
 use crate::project::rebuild;
@@ -98,19 +101,77 @@ pub fn collect(
     roots: &[RootPath],
     progress: &mut dyn FnMut(Progress),
 ) -> Result<SyncReport> {
+    Ok(sweep(ledger, roots, progress)?.report)
+}
+
+/// Collects what is new in the files of these names, if they are files that quipu follows already
+/// and that only changed: a look at a few files, however many others there are.
+///
+/// `None` if more may have happened than that (a new file, a renamed or deleted one, a link): then
+/// only [`collect`] can tell, and nothing was done. Names that no format claims are passed over.
+pub fn collect_changed(
+    ledger: &mut Ledger,
+    roots: &[RootPath],
+    changed: &[PathBuf],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Option<SyncReport>> {
     let roots = &resolve(roots);
-    let mut report = SyncReport::default();
+    if rebuild::is_behind(ledger.conn())? {
+        return Ok(None);
+    }
+    let mut sweep = Sweep::default();
+    for _ in 0..TRIES {
+        let Some((discovery, known)) = changed::find(ledger.conn(), roots, changed)? else {
+            return Ok(None);
+        };
+        let plan = plan::plan(roots, &discovery, known);
+        if carry_out(ledger, roots, plan, discovery, &mut sweep, progress)? == 0 {
+            break;
+        }
+    }
+    finish(ledger, &sweep.report, progress)?;
+    Ok(Some(sweep.report))
+}
+
+/// What one look at everything found.
+#[derive(Debug, Default)]
+pub(crate) struct Sweep {
+    pub(crate) report: SyncReport,
+    /// Every folder that may hold a file to collect.
+    pub(crate) folders: Vec<Folder>,
+    /// Files and folders that should be read and cannot, and why.
+    pub(crate) unreadable: Vec<(PathBuf, String)>,
+}
+
+/// Collects everything new under `roots`, and says where it looked.
+pub(crate) fn sweep(
+    ledger: &mut Ledger,
+    roots: &[RootPath],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Sweep> {
+    let roots = &resolve(roots);
+    let mut sweep = Sweep::default();
     if rebuild::is_behind(ledger.conn())? {
         rebuild::catch_up(ledger, &mut |done, total| {
             progress(Progress::Rebuilding { done, total })
         })?;
     }
     for _ in 0..TRIES {
-        let dropped = collect_once(ledger, roots, &mut report, progress)?;
+        let dropped = collect_once(ledger, roots, &mut sweep, progress)?;
         if dropped == 0 {
             break;
         }
     }
+    finish(ledger, &sweep.report, progress)?;
+    Ok(sweep)
+}
+
+/// What follows when everything is read.
+fn finish(
+    ledger: &mut Ledger,
+    report: &SyncReport,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<()> {
     if chunks::wants_sealing(ledger.conn())? {
         ledger.write(chunks::seal)?;
     }
@@ -122,7 +183,7 @@ pub fn collect(
             progress(Progress::Rebuilding { done, total })
         })?;
     }
-    Ok(report)
+    Ok(())
 }
 
 /// Roots by their real path, so that a root reached through a link is the root itself.
@@ -140,7 +201,7 @@ pub(crate) fn resolve(roots: &[RootPath]) -> Vec<RootPath> {
 fn collect_once(
     ledger: &mut Ledger,
     roots: &[RootPath],
-    report: &mut SyncReport,
+    sweep: &mut Sweep,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<usize> {
     let known = known::all(ledger.conn())?;
@@ -151,9 +212,22 @@ fn collect_once(
         })
     };
     let databases = rows::take(&mut discovery);
-    let plan = plan::plan(roots, &discovery, known);
-    let mut skipped = discovery.skipped;
+    let mut plan = plan::plan(roots, &discovery, known);
+    plan.databases = Some(databases);
+    carry_out(ledger, roots, plan, discovery, sweep, progress)
+}
 
+/// Does what is planned. Returns how many files have to be looked at again.
+fn carry_out(
+    ledger: &mut Ledger,
+    roots: &[RootPath],
+    mut plan: Plan,
+    discovery: Discovery,
+    sweep: &mut Sweep,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<usize> {
+    let mut skipped = discovery.skipped;
+    let report = &mut sweep.report;
     report.sources = plan.jobs.len() as u64 + plan.unchanged;
     report.gone += plan.gone.len() as u64;
     report.renamed += plan.renamed.len() as u64;
@@ -176,16 +250,27 @@ fn collect_once(
     }
 
     let mut dropped = 0;
+    let databases = plan.databases.take();
     for jobs in phases(plan) {
         if !jobs.is_empty() {
             dropped += run(ledger, roots, &jobs, report, &mut skipped, progress)?;
         }
     }
     // What is in a database may repeat what is in files, so files come first.
-    let mut sync = rows::Sync { ledger, roots, report, skipped: &mut skipped, progress };
-    dropped += sync.databases(&databases)?;
+    if let Some(databases) = databases {
+        let mut sync = rows::Sync { ledger, roots, report, skipped: &mut skipped, progress };
+        dropped += sync.databases(&databases)?;
+    }
     report.skipped = summarise(roots, &skipped);
+    sweep.folders = discovery.folders;
+    sweep.unreadable = skipped.iter().filter_map(|skip| unreadable(roots, skip)).collect();
     Ok(dropped)
+}
+
+/// Where something is that cannot be read, and why.
+fn unreadable(roots: &[RootPath], skip: &Skipped) -> Option<(PathBuf, String)> {
+    let Reason::Unreadable(why) = &skip.reason else { return None };
+    Some((absolute(&roots.get(skip.root)?.path, &skip.path), why.clone()))
 }
 
 /// New files that begin alike may be copies of each other: the longer waits until the shorter is in
@@ -325,7 +410,7 @@ fn units(jobs: &[Job]) -> Vec<std::ops::Range<usize>> {
 
 /// What the reading threads share.
 struct Readers<'a> {
-    path: std::path::PathBuf,
+    path: PathBuf,
     roots: &'a [RootPath],
     jobs: &'a [Job],
     units: &'a [std::ops::Range<usize>],

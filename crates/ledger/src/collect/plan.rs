@@ -24,6 +24,8 @@ pub(crate) struct Plan {
     /// Tails that were seen unchanged for the second time.
     pub(crate) standing: Vec<Known>,
     pub(crate) unchanged: u64,
+    /// Databases, if all of them were looked for; `rows` plans what is in them.
+    pub(crate) databases: Option<Vec<Found>>,
 }
 
 /// A known source that has another path now.

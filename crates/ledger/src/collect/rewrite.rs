@@ -37,6 +37,9 @@ impl OldLines {
     /// a line.
     pub(crate) fn read(conn: &Connection, generation: GenerationId, most: u64) -> Result<OldLines> {
         let mut lines = Vec::new();
+        // One snapshot: otherwise each of some thousand questions would take and give back a lock.
+        let snapshot = conn.unchecked_transaction()?;
+        let conn = &*snapshot;
         let mut reader = RecordReader::new(conn);
         let mut holder_of =
             conn.prepare_cached("SELECT coalesce(same_as, seq) FROM records WHERE seq = ?1")?;

@@ -534,23 +534,22 @@ struct Record {
 /// Stores the spans of a piece, and the records that are its own, from `position` on.
 fn store_spans(
     tx: &Transaction<'_>,
-    spans: &[SpanPlan],
+    plans: &[SpanPlan],
     position: &mut Position,
     seq: &mut Seq,
     lengths: &mut dyn Iterator<Item = (u64, Option<Seq>)>,
 ) -> Result<Vec<Record>> {
     let mut stored = Vec::new();
-    for span in spans {
+    let mut flattener = spans::Flattener::default();
+    for span in plans {
         match *span {
             SpanPlan::Same { generation, start, length } => {
-                records::same_span(
-                    tx,
-                    position.generation,
-                    position.cursor,
-                    length,
-                    generation,
-                    start,
-                )?;
+                let mut at = position.cursor;
+                let stretch = spans::Stretch { generation, start, length };
+                for same in flattener.flatten(tx, position.number, stretch)? {
+                    records::same_span(tx, position.generation, at, &same)?;
+                    at += same.length;
+                }
             }
             SpanPlan::Own { records: number, length } => {
                 let first = *seq;

@@ -1,6 +1,6 @@
 //! The `sessions` table: one row per conversation, kept in memory while its records are folded in.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use quipu_transcript::entry::TitleRank;
 use quipu_transcript::format::{self, Archive, Format, Origin, Part};
@@ -417,7 +417,8 @@ pub(crate) fn refresh_states(conn: &Connection, source: SourceId) -> Result<()> 
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     rows: HashMap<Name, SessionRow>,
-    open: HashMap<SessionRow, (Name, Session)>,
+    /// In the order of their rows, so that what they hold is written in order.
+    open: BTreeMap<SessionRow, (Name, Session)>,
     /// Responses whose bills were written and have to be compared with their copies.
     billed: BTreeSet<i64>,
 }

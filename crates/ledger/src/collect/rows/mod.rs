@@ -41,7 +41,7 @@ use super::known::{self, Known};
 use super::plan::{Job, Kind, Plan, is_absent};
 use super::write::{self, Writer};
 use crate::ledger::Ledger;
-use crate::wire::SyncReport;
+use crate::wire::{SyncReport, UNREADABLE};
 use crate::{Result, indexes};
 use open::{Database, Files};
 use refusal::{Refusal, Stop, theirs};
@@ -133,7 +133,7 @@ impl Sync<'_> {
             let sessions = known.rows.as_ref().map_or(0, |rows| rows.rows);
             self.report.sources += sessions.cast_unsigned();
             if let Some(why) = &known.refused {
-                self.skip(found, Refusal::lasting(why));
+                self.skip(found, why.strip_prefix(UNREADABLE).unwrap_or(why).to_owned());
             }
             return Ok(0);
         }
@@ -166,8 +166,8 @@ impl Sync<'_> {
         }
     }
 
-    fn skip(&mut self, found: &Found, refusal: Refusal) {
-        let reason = Reason::Database(refusal.why);
+    fn skip(&mut self, found: &Found, why: String) {
+        let reason = Reason::Unreadable(why);
         self.skipped.push(Skipped { root: found.root, path: found.path.clone(), reason });
     }
 
@@ -180,11 +180,10 @@ impl Sync<'_> {
         seen: Option<Seen>,
         refusal: Refusal,
     ) -> Result<()> {
-        self.skip(found, refusal.clone());
-        match files.filter(|_| refusal.is_lasting) {
-            Some(files) => self.note(found, &files, &seen.unwrap_or_default(), Some(&refusal.why)),
-            None => Ok(()),
-        }
+        self.skip(found, refusal.why.clone());
+        let Some(files) = files.filter(|_| refusal.is_lasting) else { return Ok(()) };
+        let why = Reason::Unreadable(refusal.why).text();
+        self.note(found, &files, &seen.unwrap_or_default(), Some(&why))
     }
 
     /// Collects the sessions of an open database.

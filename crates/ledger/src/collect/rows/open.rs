@@ -101,7 +101,7 @@ pub(super) struct Database {
 impl Database {
     /// Opens the database at `path` under `root`. `ledger`: where a private copy may lie.
     pub(super) fn open(root: &Path, path: &Path, ledger: &Path) -> Result<Database, Refusal> {
-        let unreadable = |error: std::io::Error| Refusal::passing(format!("unreadable: {error}"));
+        let unreadable = |error: std::io::Error| Refusal::passing(error.to_string());
         // Within its root, no link, no secret: as for every other source.
         let mut file = read::open(root, path).map_err(unreadable)?;
         let path = fs::canonicalize(path).map_err(unreadable)?;

@@ -79,7 +79,7 @@ impl Sync<'_> {
             };
             let odd = reading.odd;
             let mut skip = |why: String| {
-                let reason = Reason::Database(why);
+                let reason = Reason::Unreadable(why);
                 self.skipped.push(Skipped { root: found.root, path: job.path.clone(), reason });
             };
             match outcome {
