@@ -9,7 +9,7 @@ use crate::collect::Written;
 /// What a sync did.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SyncReport {
-    /// Files that quipu follows and found.
+    /// Files, and transcripts in databases, that quipu follows and found.
     pub sources: u64,
     /// Of these, how many had to be looked into.
     pub sources_changed: u64,
@@ -23,6 +23,8 @@ pub struct SyncReport {
     pub bytes_verified: u64,
     /// Lines and documents that were decoded.
     pub lines_parsed: u64,
+    /// Databases that were opened, because they changed since the last sync.
+    pub databases_opened: u64,
     /// Oddities that were noted.
     pub problems: u64,
     /// Sources that were found rewritten.
@@ -131,6 +133,12 @@ pub struct FormatStatus {
     pub states: BTreeMap<String, u64>,
     /// Files followed.
     pub sources: u64,
+    /// Databases followed.
+    pub databases: u64,
+    /// Sessions in them, put-aside transcripts included.
+    pub database_sessions: u64,
+    /// What to know about what was collected.
+    pub warnings: Vec<SkippedFiles>,
     /// Records kept.
     pub records: u64,
     /// Bytes that `restore` would give back.
@@ -209,6 +217,12 @@ pub struct Cursor {
     pub refused: Option<String>,
     /// The session that it belongs to, by the id that `restore` takes.
     pub session: Option<String>,
+    /// `file`, `database`, or `rows` of one.
+    pub kind: String,
+    /// The number of the last row that was read.
+    pub row: Option<i64>,
+    /// How many rows there were up to it; of a database, how many sessions.
+    pub rows: Option<u64>,
 }
 
 /// What was given back.
@@ -237,6 +251,8 @@ pub struct RestoredFile {
     pub bytes: u64,
     /// The file was compressed; this is what was in it, without the `.zst` in its name.
     pub decompressed: bool,
+    /// There was no such file: it was rows of a database, and is one event per line now.
+    pub from_rows: bool,
 }
 
 /// A backup that was made.

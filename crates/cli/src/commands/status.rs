@@ -108,17 +108,25 @@ fn format_facts(
     if format.roots.is_empty() {
         add("roots", vec![Text::of(Look::Dim, "none: nothing is looked for")]);
     }
-    if format.sources > 0 || format.sessions > 0 {
+    if format.sources > 0 || format.databases > 0 || format.sessions > 0 {
         let mut sessions = count(format.sessions.saturating_sub(format.subagents), "session");
         if format.subagents > 0 {
             sessions = format!("{sessions}, {}", count(format.subagents, "sub-agent"));
         }
         add("sessions", vec![Text::plain(sessions)]);
+        let mut places = Vec::new();
+        if format.sources > 0 || format.databases == 0 {
+            places.push(count(format.sources, "file"));
+        }
+        if format.databases > 0 {
+            let transcripts = count(format.database_sessions, "transcript");
+            places.push(format!("{transcripts} of {}", count(format.databases, "database")));
+        }
         let records = format!(
             "{}, {} in {}",
             count(format.records, "record"),
             bytes(format.bytes),
-            count(format.sources, "file")
+            places.join(" and ")
         );
         add("records", vec![Text::plain(records)]);
         // One priority alone is all there is.
@@ -139,6 +147,7 @@ fn format_facts(
         let path = Text::plain(context.show(Path::new(&found.path)));
         add("oldest", vec![path, oldest(&format.title, found)]);
     }
+    add("warning", format.warnings.iter().flat_map(warning_texts).collect());
     add("left out", format.skipped.iter().flat_map(skipped_texts).collect());
     let unknown = format.unknown_types.iter().map(|(name, entries)| {
         let name = if name.is_empty() { "(no type)" } else { name };
@@ -177,6 +186,14 @@ fn skipped_texts(skipped: &SkippedFiles) -> Vec<Text> {
     if more > 0 {
         texts.push(Text::of(Look::Dim, format!("  and {} more", number(more))));
     }
+    texts
+}
+
+/// What to know about files that are collected, and which.
+fn warning_texts(warning: &SkippedFiles) -> Vec<Text> {
+    let mut texts = vec![Text::of(Look::Warning, &warning.reason)];
+    let named = warning.paths.iter().take(MOST_NAMED);
+    texts.extend(named.map(|path| Text::of(Look::Dim, format!("  {path}"))));
     texts
 }
 

@@ -14,6 +14,7 @@ mod overview;
 mod rebuild;
 mod refusals;
 mod restore;
+mod rows;
 mod service;
 mod status;
 mod sync;

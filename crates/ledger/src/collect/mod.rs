@@ -23,6 +23,7 @@ mod look;
 mod plan;
 mod read;
 mod rewrite;
+pub(crate) mod rows;
 mod select;
 mod tail;
 mod write;
@@ -207,13 +208,15 @@ fn collect_once(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<usize> {
     let known = known::all(ledger.conn())?;
-    let discovery = {
+    let mut discovery = {
         let by_path = known::by_path(&known);
         discover(roots, &|root, path| {
             by_path.contains_key(&(root.format.name(), root.path.as_os_str().as_bytes(), path))
         })
     };
-    let plan = plan::plan(roots, &discovery, known);
+    let databases = rows::take(&mut discovery);
+    let mut plan = plan::plan(roots, &discovery, known);
+    plan.databases = Some(databases);
     carry_out(ledger, roots, plan, discovery, sweep, progress)
 }
 
@@ -221,7 +224,7 @@ fn collect_once(
 fn carry_out(
     ledger: &mut Ledger,
     roots: &[RootPath],
-    plan: Plan,
+    mut plan: Plan,
     discovery: Discovery,
     sweep: &mut Sweep,
     progress: &mut dyn FnMut(Progress),
@@ -250,10 +253,16 @@ fn carry_out(
     }
 
     let mut dropped = 0;
+    let databases = plan.databases.take();
     for jobs in phases(roots, plan) {
         if !jobs.is_empty() {
             dropped += run(ledger, roots, &jobs, report, &mut skipped, progress)?;
         }
+    }
+    // What is in a database may repeat what is in files, so files come first.
+    if let Some(databases) = databases {
+        let mut sync = rows::Sync { ledger, roots, report, skipped: &mut skipped, progress };
+        dropped += sync.databases(&databases)?;
     }
     report.skipped = summarise(roots, &skipped);
     sweep.folders = discovery.folders;

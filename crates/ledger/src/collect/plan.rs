@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     /// Tails that were seen unchanged for the second time.
     pub(crate) standing: Vec<Known>,
     pub(crate) unchanged: u64,
+    /// Databases, if all of them were looked for; `rows` plans what is in them.
+    pub(crate) databases: Option<Vec<Found>>,
 }
 
 /// A known source that has another path now.
@@ -33,9 +35,29 @@ pub(crate) struct Renamed {
     pub(crate) path: Vec<u8>,
 }
 
-/// A file to read.
+/// What a source is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A file.
+    File,
+    /// A session in a database, or the database itself.
+    Rows,
+}
+
+impl Kind {
+    /// The stable name that is stored.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Kind::File => "file",
+            Kind::Rows => "rows",
+        }
+    }
+}
+
+/// A source to read.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
+    pub(crate) kind: Kind,
     pub(crate) root: usize,
     pub(crate) root_path: PathBuf,
     pub(crate) path: Vec<u8>,
@@ -145,6 +167,7 @@ pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>)
         }
         let Some(root) = roots.get(found.root) else { continue };
         plan.jobs.push(Job {
+            kind: Kind::File,
             root: found.root,
             root_path: root.path.clone(),
             path: found.path.clone(),
@@ -179,7 +202,7 @@ fn is_kept_whole(source: &Known) -> bool {
 
 /// Whether there is certainly no such file. A folder that cannot be read hides files that are still
 /// there.
-fn is_absent(path: &Path) -> bool {
+pub(super) fn is_absent(path: &Path) -> bool {
     match fs::metadata(path) {
         Ok(meta) => !meta.is_file(),
         Err(error) => {

@@ -131,7 +131,7 @@ pub(crate) fn read(
         Framing::Lines => reader.lines()?,
         Framing::Document => reader.document()?,
         Framing::Index => reader.index()?,
-        // Nothing claims such a part yet.
+        // Databases are no files of bytes: `rows` reads them.
         Framing::Rows => {}
     }
     Ok(Outcome::Done)
@@ -288,6 +288,7 @@ impl Reader<'_, '_> {
             prints: ends.prints(),
             damage: None,
             is_still: self.is_still,
+            rows: None,
         }
     }
 }

@@ -119,6 +119,8 @@ fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
                     generation,
                     start,
                     length,
+                    is_row: home.is_rows,
+                    same_as: row.get(4)?,
                 };
                 fold.record(tx, &place, seq, draft)?;
                 count += 1;
@@ -162,6 +164,7 @@ struct Home {
     format: &'static dyn Format,
     origin: Origin,
     source: SourceId,
+    is_rows: bool,
 }
 
 impl Home {
@@ -169,16 +172,19 @@ impl Home {
     fn of(conn: &Connection, generation: GenerationId) -> Result<Option<Home>> {
         let found = conn
             .query_row(
-                "SELECT s.id, s.format, s.first_path
+                "SELECT s.id, s.format, s.first_path, s.kind = 'rows'
                    FROM generations g JOIN sources s ON s.id = g.source
                   WHERE g.id = ?1 AND s.id <> ?2",
                 (generation, journal::SOURCE),
-                |row| Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, Vec<u8>>(2)?)),
+                |row| {
+                    let name: String = row.get(1)?;
+                    Ok((row.get(0)?, name, row.get::<_, Vec<u8>>(2)?, row.get(3)?))
+                },
             )
             .optional()?;
-        Ok(found.and_then(|(source, name, path)| {
+        Ok(found.and_then(|(source, name, path, is_rows)| {
             let format = format::by_name(&name)?;
-            Some(Home { format, origin: format.origin(&path), source })
+            Some(Home { format, origin: format.origin(&path), source, is_rows })
         }))
     }
 }

@@ -271,7 +271,9 @@ impl Home {
             .prepare(
                 "SELECT g.id, s.id, g.number, g.began, s.format, s.path, g.id = s.generation, g.cursor
                    FROM sources s JOIN generations g ON g.source = s.id
-                  WHERE s.kind = 'file' AND s.refused IS NULL ORDER BY s.id, g.number",
+                  WHERE s.refused IS NULL
+                    AND (s.kind = 'file' OR s.kind = 'rows' AND g.cursor > 0)
+                  ORDER BY s.id, g.number",
             )
             .unwrap();
         statement
@@ -334,6 +336,9 @@ impl Home {
             "pending",
             "chunks",
             "forgotten",
+            "indexes",
+            "row_cursors",
+            "record_rows",
         ];
         let names = rows(
             &conn,

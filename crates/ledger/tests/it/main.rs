@@ -20,6 +20,7 @@ mod priorities;
 mod properties;
 mod restores;
 mod rewrites;
+mod rows;
 mod secrets;
 mod spec;
 mod torture;

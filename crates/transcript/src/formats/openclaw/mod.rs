@@ -1,9 +1,8 @@
 //! OpenClaw, and pi, whose transcripts it writes: one JSONL file per session and agent.
 //!
 //! Read here: the file-backed store of the releases up to 2026.7.1, and the archives that every
-//! release leaves beside it, compressed or not; their index; scheduled jobs; memory and personality
-//! notes. Not read yet: the SQLite store of later releases; it is left out by name, so that `status`
-//! can say so.
+//! release leaves beside it, compressed or not; their index; the SQLite store of later releases, whose
+//! rows are the same lines; scheduled jobs; memory and personality notes.
 
 mod archives;
 mod cron;
@@ -83,6 +82,10 @@ impl Format for OpenClaw {
     fn reads(&self) -> &'static [(&'static str, &'static str)] {
         &[
             ("agents/<agent>/sessions/<session>.jsonl", "transcripts"),
+            (
+                "agents/<agent>/agent/openclaw-agent.sqlite",
+                "transcripts and keys of releases since 2026.7.2",
+            ),
             ("agents/<agent>/sessions/sessions.json", "which key leads to which session"),
             ("agents/<agent>/sessions/<session>-topic-<thread>.jsonl", "transcripts of one thread"),
             (
