@@ -9,6 +9,7 @@ mod backup;
 mod chunks;
 mod clock;
 mod collect;
+mod doctor;
 mod error;
 mod ids;
 mod journal;
@@ -27,6 +28,7 @@ pub use backup::{
     Backup, BackupProgress, BackupTarget, Prepared, backup, backups, prepare_restore,
 };
 pub use collect::{Progress, RootPath, collect};
+pub use doctor::{DoctorProgress, doctor};
 pub use error::{Error, Result, Trouble};
 pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;

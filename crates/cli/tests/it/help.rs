@@ -2,8 +2,8 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 8] =
-    ["sync", "status", "restore", "backup", "rebuild", "cursors", "formats", "config"];
+const COMMANDS: [&str; 9] =
+    ["sync", "status", "restore", "backup", "doctor", "rebuild", "cursors", "formats", "config"];
 
 #[test]
 fn every_command_explains_itself() {

@@ -48,7 +48,8 @@ pub(crate) struct Known {
 impl Known {
     /// How far the file was read, records and tail.
     pub(crate) fn reached(&self) -> u64 {
-        self.cursor + self.tail_length
+        // A damaged number must not stop whoever looks for it.
+        self.cursor.saturating_add(self.tail_length)
     }
 
     fn from_row(row: &Row<'_>) -> rusqlite::Result<Known> {

@@ -32,14 +32,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub use discover::RootPath;
-pub(crate) use discover::{Discovery, RootState, absolute, discover, summarise};
+pub(crate) use discover::{
+    Discovery, Reason, RootState, absolute, discover, path_bytes, summarise,
+};
+pub(crate) use look::same_content;
+pub(crate) use read::open as open_source;
 
 use crate::ledger::Ledger;
 use crate::project::rebuild;
 use crate::wire::SyncReport;
 use crate::{Error, Result, chunks};
 use batch::{Batch, Builder};
-use discover::{Reason, Skipped};
+use discover::Skipped;
 use plan::{Job, Plan};
 use read::{Outcome, Work};
 use write::Writer;

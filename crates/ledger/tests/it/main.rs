@@ -10,6 +10,7 @@ mod prng;
 mod backups;
 mod collecting;
 mod concurrency;
+mod doctor;
 mod faults;
 mod kill;
 mod properties;
