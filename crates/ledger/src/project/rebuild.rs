@@ -147,6 +147,8 @@ pub(crate) fn replay(tx: &Transaction<'_>, progress: &mut dyn FnMut(u64, u64)) -
         if to.0 >= total {
             return finish(tx);
         }
+        // What it remembers of sessions stays bounded, as in a rebuild.
+        fold.let_go();
     }
 }
 
