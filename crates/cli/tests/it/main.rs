@@ -8,6 +8,7 @@ mod home;
 mod backup;
 mod config;
 mod cursors;
+mod doctor;
 mod formats;
 mod help;
 mod overview;

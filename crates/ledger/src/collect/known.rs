@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use quipu_transcript::format;
+use quipu_transcript::format::{self, Framing};
 use rusqlite::{Connection, Row};
 
 use super::batch::RowCursor;
@@ -52,12 +52,19 @@ pub(crate) struct Known {
 impl Known {
     /// How far the file was read, records and tail.
     pub(crate) fn reached(&self) -> u64 {
-        self.cursor + self.tail_length
+        // A damaged number must not stop whoever looks for it.
+        self.cursor.saturating_add(self.tail_length)
     }
 
     /// Whether its bytes on disk are zstd of what the ledger holds of it.
     pub(crate) fn is_compressed(&self) -> bool {
         format::by_name(&self.format).is_some_and(|format| format.is_compressed(&self.path))
+    }
+
+    /// Whether it is kept as a whole, and not read on from where the last look ended.
+    pub(crate) fn is_kept_whole(&self) -> bool {
+        format::by_name(&self.format)
+            .is_some_and(|format| format.origin(&self.first_path).part.framing() == Framing::Index)
     }
 
     /// Whether a read of it was interrupted. A compressed file is remembered with no size until it

@@ -38,7 +38,11 @@ use std::time::{Duration, Instant};
 
 pub(crate) use changed::claimed;
 pub use discover::RootPath;
-pub(crate) use discover::{Discovery, Folder, RootState, absolute, discover, summarise};
+pub(crate) use discover::{
+    Discovery, Folder, Found, Reason, RootState, absolute, discover, path_bytes, summarise,
+};
+pub(crate) use look::same_content;
+pub(crate) use read::open as open_source;
 pub use select::Selection;
 
 use crate::ledger::Ledger;
@@ -46,7 +50,7 @@ use crate::project::rebuild;
 use crate::wire::SyncReport;
 use crate::{Error, Result, chunks};
 use batch::{Batch, Builder};
-use discover::{Reason, Skipped};
+use discover::Skipped;
 use plan::{Job, Plan};
 use read::{Outcome, Work};
 use write::Writer;

@@ -8,8 +8,6 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use quipu_transcript::format::{self, Framing};
-
 use super::discover::{Discovery, Found, RootPath, absolute, path_bytes};
 use super::known::{self, Known};
 
@@ -156,7 +154,7 @@ pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>)
             let is_done = is_compressed
                 || source.stat.size == source.reached()
                 || source.refused.is_some()
-                || is_kept_whole(source);
+                || source.is_kept_whole();
             if is_same && is_done {
                 if source.tail_length > 0 && !source.tail_stands {
                     plan.standing.push(source.clone());
@@ -192,12 +190,6 @@ pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>)
         }
     }
     plan
-}
-
-/// Whether a source is taken in as a whole, so that its stat alone says whether it has changed.
-fn is_kept_whole(source: &Known) -> bool {
-    format::by_name(&source.format)
-        .is_some_and(|format| format.origin(&source.first_path).part.framing() == Framing::Index)
 }
 
 /// Whether there is certainly no such file. A folder that cannot be read hides files that are still

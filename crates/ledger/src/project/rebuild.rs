@@ -139,6 +139,22 @@ fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
     Ok((count, done))
 }
 
+/// Derives everything into the empty tables of `tx`, to compare it.
+pub(crate) fn replay(tx: &Transaction<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+    let total: i64 =
+        tx.query_row("SELECT coalesce(max(seq), 0) FROM records", [], |row| row.get(0))?;
+    let mut fold = Fold::default();
+    loop {
+        let (_, to) = slice(tx, &mut fold)?;
+        progress(to.0.cast_unsigned(), total.cast_unsigned());
+        if to.0 >= total {
+            return finish(tx);
+        }
+        // What it remembers of sessions stays bounded, as in a rebuild.
+        fold.let_go();
+    }
+}
+
 /// What is a function of truth as a whole.
 fn finish(tx: &Transaction<'_>) -> Result<()> {
     let rewritten: Vec<SourceId> = tx
@@ -160,7 +176,7 @@ fn finish(tx: &Transaction<'_>) -> Result<()> {
 }
 
 /// Where a generation's records belong.
-struct Home {
+pub(crate) struct Home {
     format: &'static dyn Format,
     origin: Origin,
     source: SourceId,
@@ -169,7 +185,7 @@ struct Home {
 
 impl Home {
     /// `None` for the journal.
-    fn of(conn: &Connection, generation: GenerationId) -> Result<Option<Home>> {
+    pub(crate) fn of(conn: &Connection, generation: GenerationId) -> Result<Option<Home>> {
         let found = conn
             .query_row(
                 "SELECT s.id, s.format, s.first_path, s.kind = 'rows'
@@ -190,7 +206,12 @@ impl Home {
 }
 
 /// The draft of a stored record: the same that collecting made.
-fn read(reader: &mut RecordReader<'_>, home: &Home, seq: Seq, length: u64) -> Result<Draft> {
+pub(crate) fn read(
+    reader: &mut RecordReader<'_>,
+    home: &Home,
+    seq: Seq,
+    length: u64,
+) -> Result<Draft> {
     let drafter = Drafter::new(home.format, &home.origin);
     if length > DECODE_LIMIT as u64 {
         let head = reader.head(seq, OVERSIZE_HEAD)?;

@@ -13,6 +13,7 @@ mod backups;
 mod collecting;
 mod concurrency;
 mod cron;
+mod doctor;
 mod faults;
 mod kill;
 mod notes;
