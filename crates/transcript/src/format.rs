@@ -33,8 +33,9 @@ pub trait Format: Sync {
     /// hold any bytes. This is an allow-list: whatever it does not name is never opened.
     fn claim(&self, path: &[u8], node: Node) -> Claim;
 
-    /// What the path of a claimed file says about the records in it. Paths that
-    /// [`Format::claim`] does not collect give an [`Origin`] of [`Part::Transcript`] without a session.
+    /// What the path of a claimed file says about the records in it; sessions in a database have
+    /// paths below it, named by [`crate::rows::file_name`]. Other paths that [`Format::claim`] does
+    /// not collect give an [`Origin`] of [`Part::Transcript`] without a session.
     fn origin(&self, path: &[u8]) -> Origin;
 
     /// Reads one JSON object. `Err` only when `json` is not one JSON object that serde can walk

@@ -418,7 +418,7 @@ impl<'a> Writer<'a> {
         position.tail_length = 0;
         self.written.records += 1;
         self.tails.insert(position.generation);
-        let record = Record { seq, start, length, same_as: None };
+        let record = Record { seq, start, length };
         self.project(tx, format, origin, position, record, draft)
     }
 
@@ -429,7 +429,7 @@ impl<'a> Writer<'a> {
         format: &'static dyn Format,
         origin: &Origin,
         position: &Position,
-        Record { seq, start, length, same_as }: Record,
+        Record { seq, start, length }: Record,
         draft: Draft,
     ) -> Result<()> {
         if !self.is_projecting {
@@ -437,7 +437,7 @@ impl<'a> Writer<'a> {
         }
         let (source, generation) = (position.source, position.generation);
         let is_row = position.kind == Kind::Rows;
-        let place = Place { format, origin, source, generation, start, length, is_row, same_as };
+        let place = Place { format, origin, source, generation, start, length, is_row };
         self.fold.record(tx, &place, seq, draft)
     }
 
@@ -531,8 +531,6 @@ struct Record {
     seq: Seq,
     start: u64,
     length: u64,
-    /// The record that holds its bytes, if another does.
-    same_as: Option<Seq>,
 }
 
 /// Stores the spans of a piece, and the records that are its own, from `position` on.
@@ -560,7 +558,7 @@ fn store_spans(
                 let mut start = position.cursor;
                 for (length, same_as) in lengths.take(number) {
                     records::insert(tx, *seq, position.generation, start, length, same_as)?;
-                    stored.push(Record { seq: *seq, start, length, same_as });
+                    stored.push(Record { seq: *seq, start, length });
                     start += length;
                     *seq = Seq(seq.0 + 1);
                 }

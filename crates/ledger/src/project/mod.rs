@@ -42,8 +42,6 @@ pub(crate) struct Place<'a> {
     pub(crate) length: u64,
     /// It is of a database.
     pub(crate) is_row: bool,
-    /// The record that holds the same bytes, if another does.
-    pub(crate) same_as: Option<Seq>,
 }
 
 /// The fold, with what it keeps in memory between records.

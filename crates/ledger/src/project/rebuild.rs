@@ -120,7 +120,6 @@ fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
                     start,
                     length,
                     is_row: home.is_rows,
-                    same_as: row.get(4)?,
                 };
                 fold.record(tx, &place, seq, draft)?;
                 count += 1;

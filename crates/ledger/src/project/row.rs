@@ -1,13 +1,12 @@
-//! What a row of a database says beyond its bytes: whether rows are missing before it, whether it
-//! holds anything, and whether another source of the session has it too.
+//! What a row of a database says beyond its bytes: whether rows are missing before it, and whether
+//! it holds anything.
 
 use quipu_transcript::problem::{Problem, ProblemKind};
 use rusqlite::{OptionalExtension, Transaction};
 
 use super::Place;
 use super::draft::Draft;
-use super::tree::Known;
-use crate::ids::{EntryId, GenerationId, Seq, SessionRow};
+use crate::ids::{GenerationId, Seq};
 use crate::{Result, spans};
 
 /// What is odd about the row that a record is.
@@ -43,26 +42,5 @@ fn number(tx: &Transaction<'_>, generation: GenerationId, seq: Seq) -> Result<Op
               WHERE w.seq = ?1 AND r.generation = ?2",
         )?
         .query_row((seq, generation), |row| row.get(0))
-        .optional()?)
-}
-
-/// The entry of the same session that a row without an id (a header, a bare message) repeats.
-pub(super) fn repeated(
-    tx: &Transaction<'_>,
-    place: &Place<'_>,
-    session: SessionRow,
-    id: EntryId,
-) -> Result<Option<Known>> {
-    let (true, Some(holder), Some(seq)) = (place.is_row, place.same_as, id.seq()) else {
-        return Ok(None);
-    };
-    let same = EntryId(id.0 - seq.0 + holder.0);
-    Ok(tx
-        .prepare_cached(
-            "SELECT content, turn FROM entry_rows WHERE id = ?1 AND session = ?2 AND uuid IS NULL",
-        )?
-        .query_row((same, session), |row| {
-            Ok(Known { id: same, content: row.get(0)?, turn: row.get(1)? })
-        })
         .optional()?)
 }

@@ -339,7 +339,7 @@ fn a_file_after_its_rows() {
     sync(&home);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 1);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 19);
-    assert_eq!(home.one::<i64>("SELECT count(*) FROM sightings"), 19);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sightings"), 20, "the header too");
 }
 
 #[test]
@@ -675,6 +675,19 @@ fn a70_a_log_without_its_index() {
     drop(log);
     sync(&home);
     assert_eq!(home.hits("log"), 2);
+}
+
+#[test]
+fn a70_a_journal_that_was_never_rolled_back() {
+    let home = Home::new();
+    real(&home, "imported", DATABASE);
+    home.write(&format!("{DATABASE}-journal"), [7; 512]);
+    let before = listing(&home);
+    let report = sync(&home);
+    assert!(reasons(&report)[0].contains("not finished writing"), "{:?}", reasons(&report));
+    assert_eq!(listing(&home), before);
+    home.remove(&format!("{DATABASE}-journal"));
+    assert_eq!(sync(&home).records_added, 16);
 }
 
 #[test]
@@ -1015,6 +1028,38 @@ fn archives_and_cold_archives() {
     assert_eq!(restored(&home, "odd.jsonl.deleted.%2E.%2F3").lines().count(), 2);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM entries WHERE type = 'session' AND session = (SELECT id FROM sessions WHERE session_id = 'old')"), 1);
     assert_eq!(sync(&home).databases_opened, 0);
+}
+
+#[test]
+fn a_setting_leaves_deleted_archives_out() {
+    let home = Home::new();
+    real(&home, "imported", DATABASE);
+    let conn = writer(&home, DATABASE);
+    conn.execute(
+        "INSERT INTO session_transcript_archives
+            (session_id, generation, session_key, reason, encoding, archive_blob,
+             archive_sha256, archive_name, created_at)
+         VALUES ('old', 'g', 'k', 'deleted', 'identity', ?1, ?2, 'old.jsonl.deleted.x', 1)",
+        params![event(1, "deletedword").into_bytes(), "0".repeat(64)],
+    )
+    .unwrap();
+    conn.close().unwrap();
+    settle(&home.path(DATABASE));
+    let collect = |deleted| {
+        let mut roots = home.roots();
+        roots.iter_mut().for_each(|root| root.selection.deleted = deleted);
+        quipu_ledger::collect(&mut home.open(), &roots, &mut |_| {}).unwrap()
+    };
+    let report = collect(false);
+    assert_eq!((report.records_added, home.hits("deletedword")), (16, 0));
+    assert!(reasons(&report)[0].contains("collect.deleted"), "{:?}", reasons(&report));
+    assert_eq!(collect(false).databases_opened, 1);
+    collect(true);
+    assert_eq!(home.hits("deletedword"), 1);
+    assert_eq!(collect(true).databases_opened, 0);
+    change(&home, "PRAGMA user_version = 22");
+    // What was collected before is not gone because a setting changed.
+    assert_eq!(collect(false).gone, 0);
 }
 
 #[test]

@@ -202,7 +202,8 @@ impl Sync<'_> {
                 .collect();
         let agent = format.origin(&found.path).agent.unwrap_or_default();
         let forgotten = task::forgotten(self.ledger.conn(), format.name(), &agent)?;
-        let mut work = task::all(&database.conn, &tables, &found.path, format, &forgotten)?;
+        let mut work =
+            task::all(&database.conn, &tables, &found.path, format, root.selection, &forgotten)?;
         if !database.is_as_it_was() {
             return Err(changed().into());
         }
@@ -211,6 +212,7 @@ impl Sync<'_> {
             sources: work.len() as i64,
             refusal: work.iter().find_map(|task| task.refusal.clone()),
             document: None,
+            is_left_out: work.iter().any(|task| task.left_out.is_some()),
         };
         work.retain(|task| task.refusal.is_none());
         self.report.sources += work.len() as u64;
@@ -228,6 +230,11 @@ impl Sync<'_> {
         self.changes(Plan { gone, back, ..Plan::default() })?;
         let (mut jobs, mut tasks) = (Vec::new(), Vec::new());
         for task in work {
+            if let Some(why) = task.left_out {
+                let reason = Reason::LeftOut(why);
+                self.skipped.push(Skipped { root: found.root, path: task.path, reason });
+                continue;
+            }
             let known = in_ledger.get(&task.path);
             if known.is_some_and(|known| task.is_done(known, &tables)) {
                 continue;
@@ -298,7 +305,7 @@ impl Sync<'_> {
                 }
                 writer.index(tx, source, update)?;
             }
-            source::update(tx, source, generation, files, refused)?;
+            source::update(tx, source, generation, files, refused, !seen.is_left_out)?;
             let rows =
                 RowCursor { rewrite: String::new(), last_row: seen.schema, rows: seen.sources };
             write::move_row_cursor(tx, generation, &rows)?;
@@ -319,6 +326,8 @@ struct Seen {
     refusal: Option<Refusal>,
     /// What it says about keys.
     document: Option<Vec<u8>>,
+    /// A setting leaves some of it out: it is opened again by the next sync, which may have another.
+    is_left_out: bool,
 }
 
 fn changed() -> Refusal {

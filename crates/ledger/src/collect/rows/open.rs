@@ -114,6 +114,10 @@ impl Database {
         if header.len() < 100 || !header.starts_with(b"SQLite format 3\0") {
             return Err(Refusal::lasting("not an SQLite database, or an encrypted one"));
         }
+        // A journal beside a database that has a log instead: opening it would create the log.
+        if files.journal > 0 && header.get(18) == Some(&2) && files.log.is_none() {
+            return Err(Refusal::passing("its program has not finished writing"));
+        }
         let has_log = files.log.is_some_and(|log| log.size > 0);
         let (uri, access) = if has_log && !files.has_index {
             let copy = private_copy(root, &path, &files, ledger)?;

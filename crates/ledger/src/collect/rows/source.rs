@@ -54,16 +54,20 @@ pub(super) fn find_or_create(
     Ok((source, generation))
 }
 
-/// Notes what the files looked like before they were read, and why they are not read.
+/// Notes what the files looked like before they were read, and why they are not read. Unless that
+/// was all there is to read, the next sync looks again.
 pub(super) fn update(
     tx: &Transaction<'_>,
     source: SourceId,
     generation: GenerationId,
     files: &Files,
     refused: Option<&str>,
+    is_all: bool,
 ) -> Result<()> {
     let mut stat = files.database;
-    if clock::now_ms().saturating_mul(1_000_000).saturating_sub(files.written_ns()) < TICK_NS {
+    if !is_all
+        || clock::now_ms().saturating_mul(1_000_000).saturating_sub(files.written_ns()) < TICK_NS
+    {
         stat.ctime_ns = 0;
     }
     tx.prepare_cached("UPDATE sources SET refused = ?2 WHERE id = ?1 AND refused IS NOT ?2")?

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use quipu_transcript::format::Format;
+use quipu_transcript::format::{Format, Part};
 use quipu_transcript::rows;
 use rusqlite::Connection;
 
@@ -12,6 +12,7 @@ use super::session::{self, Session};
 use super::tables::Tables;
 use crate::Result;
 use crate::collect::known::Known;
+use crate::collect::select::Selection;
 
 /// A session or an archive of a database.
 pub(super) struct Task {
@@ -19,6 +20,8 @@ pub(super) struct Task {
     pub(super) what: What,
     /// Why it is not read.
     pub(super) refusal: Option<Refusal>,
+    /// The setting that leaves it out.
+    pub(super) left_out: Option<&'static str>,
 }
 
 pub(super) enum What {
@@ -46,6 +49,7 @@ pub(super) fn all(
     tables: &Tables,
     database: &[u8],
     format: &'static dyn Format,
+    selection: Selection,
     forgotten: &HashSet<String>,
 ) -> Result<Vec<Task>, Stop> {
     let mut watermarks: HashMap<String, String> = HashMap::new();
@@ -88,7 +92,7 @@ pub(super) fn all(
         let Some(last_row) = last_row else { continue };
         let rewrite = watermarks.remove(&id).unwrap_or_default();
         let what = What::Session(Session { id, last_row, rows: numbered, rewrite });
-        tasks.push(Task { path, what, refusal: None });
+        tasks.push(Task { path, what, refusal: None, left_out: None });
     }
     let mut taken = HashSet::new();
     for archive in Archive::all(conn, tables)? {
@@ -96,7 +100,12 @@ pub(super) fn all(
             continue;
         }
         tasks.push(match archive.path(format, database, &mut taken) {
-            Some(path) => Task { path, what: What::Archive(archive), refusal: None },
+            Some(path) => Task {
+                left_out: selection.leaves_out(format, &path, Part::Transcript),
+                path,
+                what: What::Archive(archive),
+                refusal: None,
+            },
             None => Task::refused(
                 database.to_vec(),
                 "an archive of a session whose id cannot name a file; not read",
@@ -109,7 +118,12 @@ pub(super) fn all(
 impl Task {
     fn refused(path: Vec<u8>, why: &str) -> Task {
         let session = Session { id: String::new(), last_row: 0, rows: 0, rewrite: String::new() };
-        Task { path, what: What::Session(session), refusal: Some(Refusal::lasting(why)) }
+        Task {
+            path,
+            what: What::Session(session),
+            refusal: Some(Refusal::lasting(why)),
+            left_out: None,
+        }
     }
 }
 
