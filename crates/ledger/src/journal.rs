@@ -34,19 +34,22 @@ pub(crate) enum Event {
     Back { at: i64, source: SourceNumber },
     /// A source has another path.
     Renamed { at: i64, source: SourceNumber },
+    /// A session was forgotten: what it held is no more, and is not collected again.
+    Forgotten { at: i64, format: String, agent: String, session_id: String },
 }
 
 /// A source's id, as it stands in the journal.
 pub(crate) type SourceNumber = i64;
 
 impl Event {
-    /// The source it is about.
-    pub(crate) fn source(&self) -> SourceId {
+    /// The source it is about, if it is about one.
+    pub(crate) fn source(&self) -> Option<SourceId> {
         match self {
             Event::Generation { source, .. }
             | Event::Gone { source, .. }
             | Event::Back { source, .. }
-            | Event::Renamed { source, .. } => SourceId(*source),
+            | Event::Renamed { source, .. } => Some(SourceId(*source)),
+            Event::Forgotten { .. } => None,
         }
     }
 }

@@ -9,6 +9,7 @@ mod chunks;
 mod clock;
 mod collect;
 mod error;
+mod forget;
 mod ids;
 mod journal;
 mod ledger;
@@ -23,6 +24,7 @@ pub mod wire;
 
 pub use collect::{Progress, RootPath, collect};
 pub use error::{Error, Result, Trouble};
+pub use forget::{foresee, forget};
 pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;
 pub use project::rebuild::rebuild;

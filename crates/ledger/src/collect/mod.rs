@@ -14,6 +14,7 @@ mod batch;
 mod changes;
 mod discover;
 mod document;
+mod forgotten;
 pub(crate) mod known;
 mod lines;
 mod look;
@@ -21,6 +22,7 @@ mod plan;
 mod read;
 mod rewrite;
 mod tail;
+mod view;
 mod write;
 
 use std::collections::HashMap;
@@ -33,11 +35,14 @@ use std::time::{Duration, Instant};
 
 pub use discover::RootPath;
 pub(crate) use discover::{Discovery, RootState, absolute, discover, summarise};
+pub(crate) use forgotten::leave_out;
 
+use crate::forget::{self, Forgotten};
 use crate::ledger::Ledger;
 use crate::project::rebuild;
 use crate::wire::SyncReport;
 use crate::{Error, Result, chunks};
+pub(crate) use batch::Ends;
 use batch::{Batch, Builder};
 use discover::{Reason, Skipped};
 use plan::{Job, Plan};
@@ -98,15 +103,20 @@ pub fn collect(
 ) -> Result<SyncReport> {
     let roots = &resolve(roots);
     let mut report = SyncReport::default();
+    forget::go_on(ledger);
     if rebuild::is_behind(ledger.conn())? {
         rebuild::catch_up(ledger, &mut |done, total| {
             progress(Progress::Rebuilding { done, total })
         })?;
     }
-    for _ in 0..TRIES {
-        let dropped = collect_once(ledger, roots, &mut report, progress)?;
-        if dropped == 0 {
-            break;
+    for attempt in 1..=TRIES {
+        let forgotten = Forgotten::load(ledger.conn())?;
+        match collect_once(ledger, roots, &forgotten, &mut report, progress) {
+            Ok(0) => break,
+            Ok(_) => {}
+            // What a reader wanted to compare with may have been forgotten meanwhile.
+            Err(_) if attempt < TRIES && Forgotten::load(ledger.conn())? != forgotten => {}
+            Err(error) => return Err(error),
         }
     }
     if chunks::wants_sealing(ledger.conn())? {
@@ -138,17 +148,20 @@ pub(crate) fn resolve(roots: &[RootPath]) -> Vec<RootPath> {
 fn collect_once(
     ledger: &mut Ledger,
     roots: &[RootPath],
+    forgotten: &Forgotten,
     report: &mut SyncReport,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<usize> {
     let known = known::all(ledger.conn())?;
-    let discovery = {
+    let mut discovery = {
         let by_path = known::by_path(&known);
         discover(roots, &|root, path| {
             by_path.contains_key(&(root.format.name(), root.path.as_os_str().as_bytes(), path))
         })
     };
-    let plan = plan::plan(roots, &discovery, known);
+    leave_out(forgotten, roots, &mut discovery);
+    let mut plan = plan::plan(roots, &discovery, known);
+    forgotten::leave_out_known(forgotten, &mut plan, &mut discovery);
     let mut skipped = discovery.skipped;
 
     report.sources = plan.jobs.len() as u64 + plan.unchanged;
@@ -163,7 +176,7 @@ fn collect_once(
         && plan.back.is_empty()
         && plan.standing.is_empty());
     if has_changes {
-        let mut writer = Writer::new(roots, &[]);
+        let mut writer = Writer::new(roots, &[], forgotten);
         ledger.write(|tx| {
             writer.begin(tx)?;
             writer.changes(tx, &plan)?;
@@ -175,7 +188,7 @@ fn collect_once(
     let mut dropped = 0;
     for jobs in phases(plan) {
         if !jobs.is_empty() {
-            dropped += run(ledger, roots, &jobs, report, &mut skipped, progress)?;
+            dropped += run(ledger, roots, &jobs, forgotten, report, &mut skipped, progress)?;
         }
     }
     report.skipped = summarise(roots, &skipped);
@@ -220,6 +233,7 @@ fn run(
     ledger: &mut Ledger,
     roots: &[RootPath],
     jobs: &[Job],
+    forgotten: &Forgotten,
     report: &mut SyncReport,
     skipped: &mut Vec<Skipped>,
     progress: &mut dyn FnMut(Progress),
@@ -241,11 +255,12 @@ fn run(
         roots,
         jobs,
         units: &units,
+        forgotten,
         next: AtomicUsize::new(0),
         turns: Mutex::new(turns),
         done: Mutex::new((Work::default(), Vec::new())),
     };
-    let mut writer = Writer::new(roots, jobs);
+    let mut writer = Writer::new(roots, jobs, forgotten);
     let (senders, receivers): (Vec<_>, Vec<_>) =
         units.iter().map(|_| mpsc::sync_channel::<Result<Batch>>(QUEUE)).unzip();
     let senders: Vec<Mutex<Option<mpsc::SyncSender<Result<Batch>>>>> =
@@ -323,6 +338,7 @@ struct Readers<'a> {
     roots: &'a [RootPath],
     jobs: &'a [Job],
     units: &'a [std::ops::Range<usize>],
+    forgotten: &'a Forgotten,
     next: AtomicUsize,
     turns: Mutex<mpsc::Receiver<()>>,
     done: Mutex<(Work, Vec<Skipped>)>,
@@ -384,7 +400,8 @@ impl Readers<'_> {
         for number in unit {
             let Some(job) = self.jobs.get(number) else { break };
             let Some(root) = self.roots.get(job.root) else { break };
-            match read::read(ledger.conn(), root.format, job, number, &mut builder, work)? {
+            let source = read::Source { format: root.format, job, number };
+            match read::read(ledger.conn(), &source, self.forgotten, &mut builder, work)? {
                 Outcome::Done => {}
                 Outcome::Skipped(reason) => {
                     skipped.push(Skipped { root: job.root, path: job.path.clone(), reason })

@@ -6,11 +6,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use quipu_transcript::format::{Format, Framing, Origin};
+use quipu_transcript::entry::{Entry, Kind, Says};
+use quipu_transcript::format::{Format, Framing, Origin, Part};
 use quipu_transcript::names;
 use quipu_transcript::record;
 use rusqlite::Connection;
@@ -20,7 +21,9 @@ use super::batch::{Builder, Ends, Piece, Step};
 use super::discover::{Reason, Stat};
 use super::lines::Cut;
 use super::plan::Job;
+use super::view::View;
 use crate::Result;
+use crate::forget::{Forgotten, Judge};
 
 /// How much is read at once.
 pub(super) const READ: usize = 64 << 10;
@@ -46,12 +49,19 @@ pub(crate) enum Outcome {
     Skipped(Reason),
 }
 
+/// What to read.
+pub(crate) struct Source<'a> {
+    pub(crate) format: &'static dyn Format,
+    pub(crate) job: &'a Job,
+    /// The job's number.
+    pub(crate) number: usize,
+}
+
 /// Reads one file and hands its pieces to `builder`.
 pub(crate) fn read(
     conn: &Connection,
-    format: &'static dyn Format,
-    job: &Job,
-    number: usize,
+    &Source { format, job, number }: &Source<'_>,
+    forgotten: &Forgotten,
     builder: &mut Builder<'_>,
     work: &mut Work,
 ) -> Result<Outcome> {
@@ -66,6 +76,8 @@ pub(crate) fn read(
     };
     let first_path = job.known.as_ref().map_or(&job.path, |known| &known.first_path);
     let origin = format.origin(first_path);
+    let judge = Judge::new(forgotten, format, &origin);
+    let file = View::of(file, stat.size, judge.as_ref(), work);
     let mut reader = Reader {
         conn,
         format,
@@ -77,7 +89,11 @@ pub(crate) fn read(
         builder,
         work,
         is_still: is_still(&stat),
+        judge,
     };
+    if origin.part == Part::Agent && forgotten.concerns(format) && reader.works_for(forgotten) {
+        return Ok(Outcome::Skipped(Reason::Forgotten));
+    }
     if job.is_probe
         && job.known.as_ref().is_none_or(|known| known.refused.is_some())
         && !reader.probe()
@@ -119,30 +135,47 @@ pub(super) struct Reader<'a, 'b> {
     pub(super) conn: &'a Connection,
     pub(super) format: &'static dyn Format,
     pub(super) origin: &'a Origin,
-    pub(super) file: &'a File,
+    pub(super) file: &'a View,
     pub(super) stat: Stat,
     pub(super) job: &'a Job,
     pub(super) number: usize,
     pub(super) builder: &'a mut Builder<'b>,
     pub(super) work: &'a mut Work,
     pub(super) is_still: bool,
+    /// Set if lines of forgotten sessions may be among those of others.
+    pub(super) judge: Option<Judge<'a>>,
 }
 
 impl Reader<'_, '_> {
     /// Whether one of the first lines is a record of this format.
     fn probe(&mut self) -> bool {
+        self.any_first_entry(&mut |entry| !matches!(entry.kind, Kind::Unknown))
+    }
+
+    /// Whether an agent that lies beside its session, not below it, says that it works for a
+    /// forgotten one.
+    fn works_for(&mut self, forgotten: &Forgotten) -> bool {
+        let agent = self.origin.agent.clone().unwrap_or_default();
+        let name = self.format.name();
+        self.any_first_entry(&mut |entry| {
+            entry.says.iter().any(
+                |says| matches!(says, Says::ParentSession(id) if forgotten.has(name, &agent, id)),
+            )
+        })
+    }
+
+    /// Whether one of the first entries is such a one.
+    fn any_first_entry(&mut self, is_such: &mut dyn FnMut(&Entry<'_>) -> bool) -> bool {
         let mut head = vec![0; PROBE.min(usize::try_from(self.stat.size).unwrap_or(PROBE))];
         if self.file.read_exact_at(&mut head, 0).is_err() {
             return false;
         }
         self.work.bytes_verified += head.len() as u64;
-        let mut is_record = false;
+        let mut is_found = false;
         for line in head.split(|byte| *byte == b'\n') {
-            record::read(self.format, self.origin, line, &mut |entry| {
-                is_record |= !matches!(entry.kind, quipu_transcript::entry::Kind::Unknown);
-            });
+            record::read(self.format, self.origin, line, &mut |entry| is_found |= is_such(entry));
         }
-        is_record
+        is_found
     }
 
     /// Remembers that nothing is collected from the file, so that it is not looked at again.

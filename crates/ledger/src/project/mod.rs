@@ -74,7 +74,10 @@ impl Fold {
 
     /// Folds in a record of the journal.
     pub(crate) fn event(&mut self, tx: &Transaction<'_>, seq: Seq, event: &Event) -> Result<()> {
-        let source = event.source();
+        let Some(source) = event.source() else { return Ok(()) };
+        if crate::forget::is_forgotten(tx, source)? {
+            return Ok(());
+        }
         if let Event::Generation { copy_of: Some(original), .. } = event {
             self.copied(tx, seq, source, SourceId(*original))?;
         }

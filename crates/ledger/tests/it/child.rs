@@ -77,6 +77,7 @@ fn run() {
             }
             quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
         },
+        "forget" => drop(home.forget(crate::forget::VICTIM)),
         other => panic!("no such task: {other}"),
     }
 }

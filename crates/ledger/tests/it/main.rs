@@ -10,6 +10,7 @@ mod prng;
 mod collecting;
 mod concurrency;
 mod faults;
+mod forget;
 mod kill;
 mod properties;
 mod rewrites;
