@@ -203,6 +203,16 @@ impl Output {
         }
     }
 
+    /// Asks a question on the terminal. Anything but a clear yes is a no.
+    pub(crate) fn ask(&mut self, question: &str) -> io::Result<bool> {
+        self.stdout.flush()?;
+        let question = Text::of(Look::Bold, question).render(self.colours_stderr);
+        io::stderr().write_all(question.as_bytes())?;
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer)?;
+        Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+    }
+
     /// Starts to show how far something is, if anybody looks.
     pub(crate) fn bar(&self) -> Bar {
         let is_seen = self.loudness == Loudness::Ordinary && io::stderr().is_terminal();

@@ -2,6 +2,7 @@
 
 mod config;
 mod cursors;
+mod forget;
 mod formats;
 mod overview;
 mod rebuild;
@@ -28,6 +29,7 @@ pub(crate) enum Command {
     Status(status::Args),
     Restore(restore::Args),
     Rebuild(rebuild::Args),
+    Forget(forget::Args),
     Cursors(cursors::Args),
     Formats(formats::Args),
     Config(config::Args),
@@ -40,6 +42,7 @@ impl Command {
             Command::Status(args) => status::run(args, context),
             Command::Restore(args) => restore::run(args, context),
             Command::Rebuild(args) => rebuild::run(args, context),
+            Command::Forget(args) => forget::run(args, context),
             Command::Cursors(args) => cursors::run(args, context),
             Command::Formats(args) => formats::run(args, context),
             Command::Config(args) => config::run(args, context),

@@ -113,6 +113,10 @@ fn show(
         Text::of(Look::Good, count(report.files, "file"))
             .and(format!(" ({}) restored to {shown}", bytes(report.bytes))),
     )?;
+    let blanks = report.restored.iter().map(|file| file.forgotten_lines).sum();
+    if blanks > 0 {
+        out.line(format!("{} of forgotten sessions given back as blanks", count(blanks, "line")))?;
+    }
     if !args.all {
         let columns = [Column::numbers("size"), Column::long("file")];
         let rows = report.restored.iter().map(|file| {

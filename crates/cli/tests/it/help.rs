@@ -2,8 +2,8 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 7] =
-    ["sync", "status", "restore", "rebuild", "cursors", "formats", "config"];
+const COMMANDS: [&str; 8] =
+    ["sync", "status", "restore", "rebuild", "forget", "cursors", "formats", "config"];
 
 #[test]
 fn every_command_explains_itself() {

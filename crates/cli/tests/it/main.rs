@@ -7,6 +7,7 @@ mod home;
 
 mod config;
 mod cursors;
+mod forget;
 mod formats;
 mod help;
 mod overview;
