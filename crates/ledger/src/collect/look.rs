@@ -2,14 +2,12 @@
 //! and inode, size, the bytes just before the place reached, the first bytes. Only when those leave
 //! a doubt is the whole prefix compared with what the ledger holds.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-
 use rusqlite::Connection;
 
 use super::batch::{Began, Ends};
 use super::discover::Stat;
 use super::known::{Known, MARKER, print};
+use super::view::View;
 use crate::{Result, spans};
 
 /// What happened to a known file.
@@ -24,7 +22,7 @@ pub(crate) enum Look {
 /// Looks at a file whose stat has changed and that holds `length` bytes. `verified` counts the bytes that had to be compared.
 pub(crate) fn look(
     conn: &Connection,
-    file: &File,
+    file: &View,
     (stat, length): (&Stat, u64),
     known: &Known,
     verified: &mut u64,
@@ -57,7 +55,7 @@ pub(crate) fn look(
 /// The first and last bytes of a file that holds what the ledger holds of it and nothing else.
 pub(crate) fn same_content(
     conn: &Connection,
-    file: &File,
+    file: &View,
     length: u64,
     known: &Known,
     verified: &mut u64,
@@ -70,7 +68,7 @@ pub(crate) fn same_content(
 }
 
 /// The first and last bytes of what was read of the file, if they are still the same.
-fn same_ends(file: &File, known: &Known, verified: &mut u64) -> Option<Ends> {
+fn same_ends(file: &View, known: &Known, verified: &mut u64) -> Option<Ends> {
     let reached = known.reached();
     let mut head = vec![0; known.head_length];
     let mut last = vec![0; usize::try_from(reached).unwrap_or(usize::MAX).min(MARKER)];
@@ -84,7 +82,7 @@ fn same_ends(file: &File, known: &Known, verified: &mut u64) -> Option<Ends> {
 /// Compares the file with everything the ledger holds of it.
 fn has_same_prefix(
     conn: &Connection,
-    file: &File,
+    file: &View,
     known: &Known,
     verified: &mut u64,
 ) -> Result<bool> {

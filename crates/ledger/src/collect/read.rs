@@ -10,8 +10,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use quipu_transcript::entry::Says;
-use quipu_transcript::format::{Format, Framing, Origin};
+use quipu_transcript::entry::{Entry, Kind, Says};
+use quipu_transcript::format::{Format, Framing, Origin, Part};
 use quipu_transcript::names;
 use quipu_transcript::record;
 use rusqlite::Connection;
@@ -23,7 +23,9 @@ use super::discover::{Reason, RootPath, Stat};
 use super::known::HEAD;
 use super::lines::Cut;
 use super::plan::Job;
+use super::view::View;
 use crate::Result;
+use crate::forget::{Forgotten, Judge};
 
 /// How much is read at once.
 pub(super) const READ: usize = 64 << 10;
@@ -54,14 +56,22 @@ pub(crate) struct Held<'a> {
     pub(crate) conn: &'a Connection,
     /// Where it lies, and where files are decompressed.
     pub(crate) folder: &'a Path,
+    /// Whose sessions are not read.
+    pub(crate) forgotten: &'a Forgotten,
+}
+
+/// What to read.
+pub(crate) struct Source<'a> {
+    pub(crate) format: &'static dyn Format,
+    pub(crate) job: &'a Job,
+    /// The job's number.
+    pub(crate) number: usize,
 }
 
 /// Reads one file and hands its pieces to `builder`.
 pub(crate) fn read(
     ledger: &Held<'_>,
-    format: &'static dyn Format,
-    job: &Job,
-    number: usize,
+    &Source { format, job, number }: &Source<'_>,
     builder: &mut Builder<'_>,
     work: &mut Work,
 ) -> Result<Outcome> {
@@ -98,6 +108,8 @@ pub(crate) fn read(
     };
     let first_path = job.known.as_ref().map_or(&job.path, |known| &known.first_path);
     let origin = format.origin(first_path);
+    let judge = Judge::new(ledger.forgotten, format, &origin);
+    let file = View::of(file, length, judge.as_ref(), work);
     let mut reader = Reader {
         conn: ledger.conn,
         format,
@@ -112,6 +124,8 @@ pub(crate) fn read(
         builder,
         work,
         is_still: is_still(&stat),
+        judge,
+        forgotten: ledger.forgotten,
     };
     if let Some(why) = refused {
         // What was collected of it before stays as it is.
@@ -119,6 +133,15 @@ pub(crate) fn read(
             reader.refuse(why)?;
         }
         return Ok(Outcome::Skipped(Reason::LeftOut(why)));
+    }
+    if ledger.forgotten.concerns(format) && reader.is_forgotten_by_header(ledger.forgotten) {
+        return Ok(Outcome::Skipped(Reason::Forgotten));
+    }
+    if origin.part == Part::Agent
+        && ledger.forgotten.concerns(format)
+        && reader.works_for(ledger.forgotten)
+    {
+        return Ok(Outcome::Skipped(Reason::Forgotten));
     }
     if job.is_probe
         && job.known.as_ref().is_none_or(|known| known.refused.is_some())
@@ -208,7 +231,7 @@ pub(super) struct Reader<'a, 'b> {
     pub(super) conn: &'a Connection,
     pub(super) format: &'static dyn Format,
     pub(super) origin: &'a Origin,
-    pub(super) file: &'a File,
+    pub(super) file: &'a View,
     /// Of the file on disk.
     pub(super) stat: Stat,
     /// How many bytes there are to read.
@@ -221,23 +244,51 @@ pub(super) struct Reader<'a, 'b> {
     pub(super) builder: &'a mut Builder<'b>,
     pub(super) work: &'a mut Work,
     pub(super) is_still: bool,
+    /// Set if lines of forgotten sessions may be among those of others.
+    pub(super) judge: Option<Judge<'a>>,
+    pub(super) forgotten: &'a Forgotten,
 }
 
 impl Reader<'_, '_> {
     /// Whether one of the first lines is a record of this format.
     fn probe(&mut self) -> bool {
+        self.any_first_entry(&mut |entry| !matches!(entry.kind, Kind::Unknown))
+    }
+
+    /// Whether the header of a transcript whose path names no session names a forgotten one.
+    fn is_forgotten_by_header(&self, forgotten: &Forgotten) -> bool {
+        if self.origin.session.is_some() || !self.origin.part.is_transcript() {
+            return false;
+        }
+        let agent = self.origin.agent.as_deref().unwrap_or_default();
+        let session = session_of(self.format, self.origin, &self.head());
+        session.is_some_and(|session| forgotten.has(self.format.name(), agent, &session))
+    }
+
+    /// Whether an agent that lies beside its session, not below it, says that it works for a
+    /// forgotten one.
+    fn works_for(&mut self, forgotten: &Forgotten) -> bool {
+        let agent = self.origin.agent.clone().unwrap_or_default();
+        let name = self.format.name();
+        self.any_first_entry(&mut |entry| {
+            entry.says.iter().any(
+                |says| matches!(says, Says::ParentSession(id) if forgotten.has(name, &agent, id)),
+            )
+        })
+    }
+
+    /// Whether one of the first entries is such a one.
+    fn any_first_entry(&mut self, is_such: &mut dyn FnMut(&Entry<'_>) -> bool) -> bool {
         let mut head = vec![0; PROBE.min(usize::try_from(self.length).unwrap_or(PROBE))];
         if self.file.read_exact_at(&mut head, 0).is_err() {
             return false;
         }
         self.work.bytes_verified += head.len() as u64;
-        let mut is_record = false;
+        let mut is_found = false;
         for line in head.split(|byte| *byte == b'\n') {
-            record::read(self.format, self.origin, line, &mut |entry| {
-                is_record |= !matches!(entry.kind, quipu_transcript::entry::Kind::Unknown);
-            });
+            record::read(self.format, self.origin, line, &mut |entry| is_found |= is_such(entry));
         }
-        is_record
+        is_found
     }
 
     /// Remembers that nothing is collected from the file, so that it is not looked at again.

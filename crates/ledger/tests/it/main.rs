@@ -15,6 +15,7 @@ mod concurrency;
 mod cron;
 mod doctor;
 mod faults;
+mod forget;
 mod kill;
 mod notes;
 mod priorities;
