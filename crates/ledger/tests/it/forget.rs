@@ -659,3 +659,99 @@ fn a_ledger_with_nothing_else_in_it() {
     assert_eq!(home.restored(Generations::All).len(), 0);
     drop(Ledger::open(&home.ledger_path()).unwrap());
 }
+
+/// A session of OpenClaw stands in many places: its transcript, archives of every kind, the index,
+/// the runs of a job, and the database.
+#[test]
+fn a_session_of_openclaw_is_gone_from_everywhere() {
+    const SESSIONS: &str = ".openclaw/agents/main/sessions";
+    let home = Home::new();
+    let header = |id: &str| format!("{{\"type\":\"session\",\"version\":3,\"id\":\"{id}\"}}\n");
+    let said = |n: u32, text: &str| {
+        format!(
+            "{{\"type\":\"message\",\"id\":\"0000{n:04}\",\"parentId\":null,\"message\":\
+             {{\"role\":\"user\",\"content\":\"{text} {n}\"}}}}\n"
+        )
+    };
+    let transcript = |n: u32| [header(VICTIM), said(n, CANARY)].concat();
+    home.write(&format!("{SESSIONS}/{VICTIM}.jsonl"), transcript(1));
+    home.write(
+        &format!("{SESSIONS}/{VICTIM}.jsonl.deleted.2026-02-04T10-30-00.000Z.zst"),
+        zstd::encode_all(transcript(2).as_bytes(), 3).unwrap(),
+    );
+    let cold = format!("{SESSIONS}/cold/{}.jsonl.zst", "ab".repeat(32));
+    home.folder_for(&cold);
+    home.write(&cold, zstd::encode_all(transcript(3).as_bytes(), 3).unwrap());
+    home.write(&format!("{SESSIONS}/kept.jsonl"), [header("kept"), said(9, "kept")].concat());
+    let index = |more: &str| {
+        format!(
+            "{{\"agent:main:main\": {{\"sessionId\": \"kept\", \"label\": \"kept\"}},\
+             \"agent:main:x\": {{\"sessionId\": \"{VICTIM}\", \"subject\": \"{CANARY}{more}\"}}}}"
+        )
+    };
+    home.write(&format!("{SESSIONS}/sessions.json"), index(""));
+    let run = |session: &str, text: &str| {
+        format!(
+            "{{\"ts\":1770193116233,\"jobId\":\"j\",\"action\":\"finished\",\"status\":\"ok\",\
+             \"sessionId\":\"{session}\",\"summary\":\"{text}\"}}\n"
+        )
+    };
+    home.write(".openclaw/cron/runs/j.jsonl", [run(VICTIM, CANARY), run("kept", "kept")].concat());
+    let database = ".openclaw/agents/main/agent/openclaw-agent.sqlite";
+    home.folder_for(database);
+    let theirs = rusqlite::Connection::open(home.path(database)).unwrap();
+    theirs
+        .execute_batch(
+            "PRAGMA user_version = 4;
+             CREATE TABLE transcript_events
+                (session_id TEXT, seq INTEGER, event_json TEXT, PRIMARY KEY (session_id, seq));",
+        )
+        .unwrap();
+    let insert = "INSERT INTO transcript_events VALUES (?1, ?2, ?3)";
+    theirs.execute(insert, (VICTIM, 0, header(VICTIM).trim_end())).unwrap();
+    theirs.execute(insert, (VICTIM, 1, said(4, CANARY).trim_end())).unwrap();
+    theirs.execute(insert, ("kept", 0, said(10, "kept").trim_end())).unwrap();
+    drop(theirs);
+    home.sync();
+    for number in 1..=4 {
+        assert_eq!(home.hits(&format!("{CANARY} {number}")), 1, "{number}");
+    }
+    // The journal knows two states of the key.
+    home.replace(&format!("{SESSIONS}/sessions.json"), index("2"));
+    home.sync();
+
+    let report = home.forget(VICTIM);
+    assert!(report.cleaned);
+    let check = || {
+        assert_gone(&home);
+        for packed in home.all_blobs("SELECT data FROM indexes") {
+            let raw = zstd::decode_all(packed.as_slice()).unwrap();
+            assert!(memchr::memmem::find(&raw, CANARY.as_bytes()).is_none(), "in an index");
+        }
+        home.assert_sound();
+        home.assert_rebuilds();
+        assert_eq!(home.hits("kept"), 3);
+        assert_eq!(home.one::<i64>("SELECT count(*) FROM session_keys"), 1);
+        assert_eq!(home.one::<i64>("SELECT count(*) FROM cron_runs"), 1);
+        let found = quipu_ledger::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
+        assert!(found.ok, "{:?}", found.findings);
+    };
+    check();
+    home.sync();
+    check();
+    // Touched, moved, written to, found under new names: it does not come back.
+    let again = zstd::encode_all(transcript(5).as_bytes(), 3).unwrap();
+    home.replace(&cold, &again);
+    home.write(&format!("{SESSIONS}/cold/{}.jsonl.zst", "cd".repeat(32)), &again);
+    home.rename(
+        &format!("{SESSIONS}/{VICTIM}.jsonl"),
+        &format!("{SESSIONS}/{VICTIM}.jsonl.reset.2026-02-05T10-30-00.000Z"),
+    );
+    home.append(".openclaw/cron/runs/j.jsonl", run(VICTIM, CANARY));
+    home.replace(&format!("{SESSIONS}/sessions.json"), index("3"));
+    let theirs = rusqlite::Connection::open(home.path(database)).unwrap();
+    theirs.execute(insert, (VICTIM, 2, said(6, CANARY).trim_end())).unwrap();
+    drop(theirs);
+    home.sync();
+    check();
+}
