@@ -117,10 +117,10 @@ pub fn collect(
     Ok(sweep(ledger, roots, progress)?.report)
 }
 
-/// Collects what is new in the files of these names, if they are files that quipu follows already
-/// and that only changed: a look at a few files, however many others there are.
+/// Collects what is new in the files of these names, if they only changed or are new: a look at a
+/// few files, however many others there are.
 ///
-/// `None` if more may have happened than that (a new file, a renamed or deleted one, a link): then
+/// `None` if more may have happened than that (a renamed, replaced or deleted file, a link): then
 /// only [`collect`] can tell, and nothing was done. Names that no format claims are passed over.
 pub fn collect_changed(
     ledger: &mut Ledger,
@@ -128,6 +128,16 @@ pub fn collect_changed(
     changed: &[PathBuf],
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<SyncReport>> {
+    Ok(look_at(ledger, roots, changed, progress)?.map(|sweep| sweep.report))
+}
+
+/// The same, and says what cannot be read.
+pub(crate) fn look_at(
+    ledger: &mut Ledger,
+    roots: &[RootPath],
+    changed: &[PathBuf],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Option<Sweep>> {
     let roots = &resolve(roots);
     if rebuild::is_behind(ledger.conn())? {
         return Ok(None);
@@ -144,7 +154,7 @@ pub fn collect_changed(
         }
     }
     finish(ledger, &sweep.report, progress)?;
-    Ok(Some(sweep.report))
+    Ok(Some(sweep))
 }
 
 /// What one look at everything found.
