@@ -27,6 +27,7 @@ use crate::Result;
 use crate::ids::{EntryId, GenerationId, Seq, SessionRow, SourceId};
 use crate::journal::Event;
 use draft::{Draft, Fact};
+pub(crate) use rows::Inserts;
 use session::{Name, Sessions};
 
 /// Where a record stands.
@@ -57,6 +58,7 @@ impl Fold {
     pub(crate) fn record(
         &mut self,
         tx: &Transaction<'_>,
+        inserts: &mut Inserts<'_>,
         place: &Place<'_>,
         seq: Seq,
         draft: Draft,
@@ -65,7 +67,7 @@ impl Fold {
         let mut session = tip.session;
         for (ordinal, entry) in draft.entries.into_iter().enumerate() {
             let id = EntryId::of(seq, ordinal);
-            session = self.entry(tx, place, &mut tip, id, entry)?.or(session);
+            session = self.entry(tx, inserts, place, &mut tip, id, entry)?.or(session);
         }
         for problem in &draft.problems {
             self.problem(tx, EntryId::of(seq, 0), place.source, session, problem)?;

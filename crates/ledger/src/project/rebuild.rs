@@ -9,7 +9,7 @@ use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::draft::{Draft, Drafter, mark_unterminated};
-use super::{Fold, Place, absent, tail};
+use super::{Fold, Inserts, Place, absent, tail};
 use crate::chunks::RecordReader;
 use crate::ids::{GenerationId, Seq, SourceId};
 use crate::journal::{self, Event};
@@ -90,6 +90,7 @@ pub(crate) fn catch_up(
 fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
     let from: Seq = tx.query_row("SELECT projected_to FROM ledger", [], |row| row.get(0))?;
     let mut reader = RecordReader::new(tx);
+    let mut inserts = Inserts::new(tx)?;
     let mut places: HashMap<GenerationId, Option<Home>> = HashMap::new();
     let mut statement = tx.prepare_cached(
         "SELECT seq, generation, start, length FROM records WHERE seq > ?1 ORDER BY seq",
@@ -119,7 +120,7 @@ fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
                     start,
                     length,
                 };
-                fold.record(tx, &place, seq, draft)?;
+                fold.record(tx, &mut inserts, &place, seq, draft)?;
                 count += 1;
             }
             _ => {
