@@ -38,6 +38,10 @@ pub(crate) fn find(
         if root.selection.leaves_out(root.format, inside, part).is_some() {
             continue;
         }
+        // A database is looked at with its log, and only by a walk.
+        if part == Part::Database {
+            return Ok(None);
+        }
         let Some(meta) = plain_file(path) else { return Ok(None) };
         let found = Found::named(index, inside.to_vec(), part, is_probe, &meta);
         let at = known::at(conn, root.format.name(), root.path.as_os_str().as_bytes(), inside)?;

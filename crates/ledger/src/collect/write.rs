@@ -18,7 +18,7 @@ use crate::forget::{self, Forgotten};
 use crate::ids::{GenerationId, Seq, SourceId};
 use crate::journal::{self, Event};
 use crate::project::draft::Draft;
-use crate::project::{Fold, Place, absent, keys, tail};
+use crate::project::{Fold, Inserts, Place, absent, keys, tail};
 use crate::{Error, Result, chunks, clock, indexes, records, spans};
 
 /// What the writer knows of a file while its pieces come in.
@@ -442,27 +442,29 @@ impl<'a> Writer<'a> {
         position.tail_length = 0;
         self.written.records += 1;
         self.tails.insert(position.generation);
-        let record = Record { seq, start, length, same_as: None };
-        self.project(tx, format, origin, position, record, draft)
+        if self.is_projecting {
+            let record = Record { seq, start, length, same_as: None };
+            self.project(tx, &mut Inserts::new(tx)?, format, origin, position, record, draft)?;
+        }
+        Ok(())
     }
 
-    /// Folds a record into the projection, if that is up to date.
+    /// Folds a record into the projection, which is up to date.
+    #[expect(clippy::too_many_arguments, reason = "everything that makes a record")]
     fn project(
         &mut self,
         tx: &Transaction<'_>,
+        inserts: &mut Inserts<'_>,
         format: &'static dyn Format,
         origin: &Origin,
         position: &Position,
         Record { seq, start, length, same_as }: Record,
         draft: Draft,
     ) -> Result<()> {
-        if !self.is_projecting {
-            return Ok(());
-        }
         let (source, generation) = (position.source, position.generation);
         let is_row = position.kind == Kind::Rows;
         let place = Place { format, origin, source, generation, start, length, is_row, same_as };
-        self.fold.record(tx, &place, seq, draft)
+        self.fold.record(tx, inserts, &place, seq, draft)
     }
 
     /// Stores a piece's own records and spans, and moves the cursor.
@@ -487,8 +489,11 @@ impl<'a> Writer<'a> {
         self.written.records += stored.len() as u64;
         // Spans first, then the fold: it may look the line before a record up.
         let origin = self.origin(piece.job)?;
+        let mut inserts = self.is_projecting.then(|| Inserts::new(tx)).transpose()?;
         for (record, draft) in stored.into_iter().zip(drafts) {
-            self.project(tx, format, &origin, &position, record, draft)?;
+            if let Some(inserts) = &mut inserts {
+                self.project(tx, inserts, format, &origin, &position, record, draft)?;
+            }
         }
         if piece.is_last && position.number > 1 && position.is_fresh && self.is_projecting {
             absent::mark(tx, position.source)?;
@@ -568,6 +573,7 @@ fn store_spans(
     lengths: &mut dyn Iterator<Item = (u64, Option<Seq>)>,
 ) -> Result<Vec<Record>> {
     let mut stored = Vec::new();
+    let mut inserter = records::Inserter::new(tx)?;
     let mut flattener = spans::Flattener::default();
     for span in plans {
         match *span {
@@ -583,7 +589,7 @@ fn store_spans(
                 let first = *seq;
                 let mut start = position.cursor;
                 for (length, same_as) in lengths.take(number) {
-                    records::insert(tx, *seq, position.generation, start, length, same_as)?;
+                    inserter.insert(*seq, position.generation, start, length, same_as)?;
                     stored.push(Record { seq: *seq, start, length, same_as });
                     start += length;
                     *seq = Seq(seq.0 + 1);

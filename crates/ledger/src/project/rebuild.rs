@@ -9,7 +9,7 @@ use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::draft::{Draft, Drafter, mark_unterminated};
-use super::{Fold, Place, absent, keys, tail};
+use super::{Fold, Inserts, Place, absent, keys, tail};
 use crate::chunks::RecordReader;
 use crate::ids::{GenerationId, Seq, SourceId};
 use crate::journal::{self, Event};
@@ -94,6 +94,7 @@ pub(crate) fn catch_up(
 fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
     let from: Seq = tx.query_row("SELECT projected_to FROM ledger", [], |row| row.get(0))?;
     let mut reader = RecordReader::new(tx);
+    let mut inserts = Inserts::new(tx)?;
     let mut places: HashMap<GenerationId, Option<Home>> = HashMap::new();
     let mut statement = tx.prepare_cached(
         "SELECT seq, generation, start, length, same_as FROM records WHERE seq > ?1 ORDER BY seq",
@@ -126,7 +127,7 @@ fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
                     is_row: home.is_rows,
                     same_as: row.get(4)?,
                 };
-                fold.record(tx, &place, seq, draft)?;
+                fold.record(tx, &mut inserts, &place, seq, draft)?;
                 count += 1;
             }
             _ => {
