@@ -53,6 +53,13 @@ pub enum Error {
         known: i64,
     },
 
+    /// The ledger was written by an older quipu: it has to be migrated before it can be read.
+    #[error("{} was written by an older quipu and is not up to date", path.display())]
+    Older {
+        /// The ledger.
+        path: PathBuf,
+    },
+
     /// The ledger was upgraded by another process while we had it open.
     #[error("the ledger was upgraded by a newer quipu, restart this one")]
     Upgraded,
@@ -154,6 +161,8 @@ pub enum Trouble {
     Exists,
     /// The file is not what SQLite left behind.
     Damaged,
+    /// The disk, or a limit of the system.
+    Disk,
     /// Anything else.
     Other,
 }
@@ -177,6 +186,7 @@ impl Error {
                         | rusqlite::ErrorCode::PermissionDenied
                         | rusqlite::ErrorCode::CannotOpen,
                     ) => Trouble::ReadOnly,
+                    Some(rusqlite::ErrorCode::SystemIoFailure) => Trouble::Disk,
                     Some(
                         rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase,
                     ) => Trouble::Damaged,

@@ -10,6 +10,7 @@ mod chunks;
 mod clock;
 mod collect;
 mod error;
+mod frozen;
 mod ids;
 mod indexes;
 mod journal;

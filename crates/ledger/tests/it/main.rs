@@ -9,10 +9,15 @@ mod index;
 mod prng;
 
 mod backups;
+mod clocks;
 mod collecting;
 mod concurrency;
 mod faults;
+mod index_faults;
 mod kill;
+mod log;
+mod migrating;
+mod moments;
 mod properties;
 mod rewrites;
 mod secrets;
