@@ -235,3 +235,53 @@ fn without_a_home_the_ledger_has_to_be_named() {
     let run = home.run_with("sync --json --ledger l.db", &variables);
     assert_eq!(run.json()["sources"], 4);
 }
+
+/// However often a folder is named, and through whichever other one, its files are collected once.
+#[test]
+fn a74_roots_inside_roots() {
+    let home = Home::small();
+    let roots = "['.claude', '.claude/', '.claude/../.claude', '.', '.claude/projects', '/']";
+    home.write("config.toml", format!("[roots]\nclaude-code = {roots}\nopenclaw = ['/']\n"));
+    let alone = home.run_with("sync --json --ledger a.db", &[("OPENCLAW_STATE_DIR", "nowhere")]);
+    let nested = home.run("sync --json --ledger b.db --config config.toml");
+    for key in ["sources", "records_added"] {
+        assert!(alone.json()[key].as_u64() > Some(0));
+        assert_eq!(nested.json()[key], alone.json()[key], "{key}");
+    }
+}
+
+#[test]
+fn a74_roots_of_other_users_are_refused() {
+    snapshot!(refused("[roots]\nopenclaw = [\"~bob/.openclaw\"]"), @"
+    exit 2
+    --- stderr
+    error: cannot use `roots.openclaw` in the configuration
+      caused by: `~bob/.openclaw` begins with another user's home
+    hint: write the path in full, or begin with `./` if it is a file's name
+    ");
+}
+
+#[test]
+fn a74_large_files() {
+    let home = Home::small();
+    home.write(FILE, format!("# {}\ncolor = 'never'\n", "x".repeat(1 << 20)));
+    assert_eq!(home.run("sync --json").json()["sources"], 10);
+    for broken in [
+        format!("color = {}", "[".repeat(1 << 20)),
+        format!("ledger = \"{}\"", "k".repeat(1 << 20)),
+        "\0".repeat(1 << 20),
+    ] {
+        home.write(FILE, broken);
+        let run = home.run("sync");
+        assert_eq!(run.code, 2);
+        assert!(run.stderr.starts_with("error: ") && run.stdout.is_empty());
+    }
+    home.write(FILE, b"color = '\xff'");
+    snapshot!(home.run("sync"), @"
+    exit 2
+    --- stderr
+    error: cannot read the configuration file [HOME]/.config/quipu/config.toml
+      caused by: stream did not contain valid UTF-8
+    hint: name another one with --config, or unset QUIPU_CONFIG
+    ");
+}
