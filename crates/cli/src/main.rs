@@ -12,6 +12,7 @@ mod logging;
 mod output;
 mod paths;
 mod roots;
+mod service;
 mod settings;
 
 use std::process::ExitCode;

@@ -3,6 +3,7 @@
 //! It decides about colour and width, and it takes only [`Text`], whose every piece went through
 //! [`safe`](safe::safe): no string from outside reaches a terminal as it is.
 
+mod ask;
 mod number;
 mod progress;
 mod safe;
@@ -15,8 +16,8 @@ use std::os::fd::AsFd;
 
 use serde::Serialize;
 
-pub(crate) use number::{ago, bytes, count, day, minute, number, ratio};
-pub(crate) use progress::Bar;
+pub(crate) use number::{ago, bytes, count, day, minute, now_ms, number, ratio, second};
+pub(crate) use progress::{Bar, Line};
 pub(crate) use safe::safe;
 pub(crate) use table::Column;
 pub(crate) use text::{Look, Text};
@@ -153,6 +154,14 @@ impl Output {
         Ok(())
     }
 
+    /// Writes the lines of a file as they are, neither cut nor wrapped.
+    pub(crate) fn verbatim(&mut self, text: &str) -> io::Result<()> {
+        for line in text.lines() {
+            self.write(&Text::plain(line))?;
+        }
+        Ok(())
+    }
+
     /// Writes one JSON object on one line.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         let json = serde_json::to_string(value)?;
@@ -203,10 +212,24 @@ impl Output {
         }
     }
 
+    /// Asks whether to go on. `None` if nobody is there to answer.
+    pub(crate) fn ask(&self, question: impl Into<Text>) -> io::Result<Option<bool>> {
+        ask::ask(question.into(), self.colours_stderr)
+    }
+
     /// Starts to show how far something is, if anybody looks.
     pub(crate) fn bar(&self) -> Bar {
         let is_seen = self.loudness == Loudness::Ordinary && io::stderr().is_terminal();
         Bar::new(is_seen, self.colours_stderr)
+    }
+
+    /// A line for a state that changes, if it is wanted and anybody looks.
+    pub(crate) fn status_line(&self, is_wanted: bool) -> Line {
+        let is_seen = self.loudness == Loudness::Ordinary
+            && io::stderr().is_terminal()
+            && io::stdout().is_terminal()
+            && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        Line::new(self.stderr_width.filter(|_| is_wanted && is_seen))
     }
 
     /// Writes what is still held back.

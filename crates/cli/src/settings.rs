@@ -175,6 +175,6 @@ fn in_file(file: &Path) -> Origin {
 }
 
 /// A base folder. The standard says that a relative one is to be ignored.
-fn xdg(name: &str) -> Option<PathBuf> {
+pub(crate) fn xdg(name: &str) -> Option<PathBuf> {
     variable(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }

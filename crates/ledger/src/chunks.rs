@@ -335,11 +335,16 @@ fn holds_whole_records(tx: &Connection, first: i64, last: i64, raw_length: i64) 
     Ok(total == raw_length)
 }
 
-/// Reads records back. Keeps the last chunk open, so reading in order opens each chunk once.
+/// Reads records back. Keeps the last few chunks open, so reading in order opens each chunk once,
+/// also where lines of a rewritten file take turns with older ones.
 pub(crate) struct RecordReader<'c> {
     conn: &'c Connection,
-    open: Option<OpenChunk>,
+    /// The newest last.
+    open: Vec<OpenChunk>,
 }
+
+/// So many chunks are kept open.
+const MOST_OPEN: usize = 4;
 
 struct OpenChunk {
     first: i64,
@@ -354,7 +359,7 @@ struct OpenChunk {
 
 impl<'c> RecordReader<'c> {
     pub(crate) fn new(conn: &'c Connection) -> RecordReader<'c> {
-        RecordReader { conn, open: None }
+        RecordReader { conn, open: Vec::new() }
     }
 
     /// The whole record.
@@ -384,10 +389,7 @@ impl<'c> RecordReader<'c> {
         seq: Seq,
         each: &mut dyn FnMut(&[u8]) -> Result<bool>,
     ) -> Result<()> {
-        if let Some(open) = &self.open
-            && (open.first..open.last).contains(&seq.0)
-            && (seq.0 > open.first || open.first_offset == 0)
-        {
+        if let Some(open) = self.open.iter().rev().find(|open| open.holds_whole(seq)) {
             return match open.same_as.get(&seq.0) {
                 Some(other) => self.stream(*other, each),
                 None => each(open.record(seq)).map(|_| ()),
@@ -408,11 +410,7 @@ impl<'c> RecordReader<'c> {
         }
         let mut offset = 0_u64;
         while offset < length || (length == 0 && offset == 0) {
-            self.open_at(seq, offset)?;
-            let Some(open) = &self.open else {
-                return Err(Error::damaged(format!("record {} has no bytes", seq.0)));
-            };
-            let part = open.record(seq);
+            let part = self.open_at(seq, offset)?.record(seq);
             if part.is_empty() && length > 0 {
                 return Err(Error::damaged(format!("record {} is cut off", seq.0)));
             }
@@ -425,14 +423,19 @@ impl<'c> RecordReader<'c> {
     }
 
     /// Opens the chunk that holds byte `offset` of record `seq`.
-    fn open_at(&mut self, seq: Seq, offset: u64) -> Result<()> {
-        if let Some(open) = &self.open
-            && (open.first..=open.last).contains(&seq.0)
-            && offset == if seq.0 == open.first { open.first_offset } else { 0 }
-        {
-            return Ok(());
+    fn open_at(&mut self, seq: Seq, offset: u64) -> Result<&OpenChunk> {
+        let opened = match self.open.iter().position(|open| open.begins_at(seq, offset)) {
+            Some(index) => self.open.remove(index),
+            None => self.open_new(seq, offset)?,
+        };
+        self.open.push(opened);
+        self.open.last().ok_or_else(|| Error::damaged(format!("record {} has no bytes", seq.0)))
+    }
+
+    fn open_new(&mut self, seq: Seq, offset: u64) -> Result<OpenChunk> {
+        if self.open.len() >= MOST_OPEN {
+            self.open.remove(0);
         }
-        self.open = None;
         let found = self
             .conn
             .prepare_cached(
@@ -488,12 +491,22 @@ impl<'c> RecordReader<'c> {
             return Err(Error::damaged(format!("records {first} to {last} are not all there")));
         }
         starts.push(at.min(raw_length));
-        self.open = Some(OpenChunk { first, last, first_offset, raw, starts, same_as });
-        Ok(())
+        Ok(OpenChunk { first, last, first_offset, raw, starts, same_as })
     }
 }
 
 impl OpenChunk {
+    /// Whether all of a record is in this chunk. The last one may go on in the next.
+    fn holds_whole(&self, seq: Seq) -> bool {
+        (self.first..self.last).contains(&seq.0) && (seq.0 > self.first || self.first_offset == 0)
+    }
+
+    /// Whether what this chunk holds of a record begins at byte `offset` of it.
+    fn begins_at(&self, seq: Seq, offset: u64) -> bool {
+        (self.first..=self.last).contains(&seq.0)
+            && offset == if seq.0 == self.first { self.first_offset } else { 0 }
+    }
+
     /// What this chunk holds of a record.
     fn record(&self, seq: Seq) -> &[u8] {
         let index = usize::try_from(seq.0 - self.first).unwrap_or(usize::MAX);

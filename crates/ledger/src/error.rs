@@ -64,6 +64,10 @@ pub enum Error {
     #[error("the ledger was upgraded by a newer quipu, restart this one")]
     Upgraded,
 
+    /// Whoever asked for the work wants it to end. What is stored is complete.
+    #[error("stopped before everything was done")]
+    Stopped,
+
     /// There is no ledger to read.
     #[error("there is no ledger at {}", path.display())]
     Absent {
@@ -107,6 +111,13 @@ pub enum Error {
     #[error("{} exists already", path.display())]
     TargetExists {
         /// Where it was asked for.
+        path: PathBuf,
+    },
+
+    /// A ledger cannot be restored from itself.
+    #[error("{} is the ledger itself", path.display())]
+    SameFile {
+        /// What was to be restored.
         path: PathBuf,
     },
 

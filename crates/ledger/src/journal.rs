@@ -65,6 +65,8 @@ pub(crate) enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         put_aside: bool,
     },
+    /// A compressed source is damaged; what could be read of it before is kept.
+    Damaged { at: i64, source: SourceNumber, what: String },
 }
 
 /// A source's id, as it stands in the journal.
@@ -78,6 +80,7 @@ impl Event {
             | Event::Gone { source, .. }
             | Event::Back { source, .. }
             | Event::Renamed { source, .. }
+            | Event::Damaged { source, .. }
             | Event::Key { source, .. }
             | Event::IndexProblems { source, .. } => Some(SourceId(*source)),
             Event::Backup { .. } => None,

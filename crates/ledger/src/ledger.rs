@@ -9,6 +9,7 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -24,6 +25,9 @@ pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// How often a ledger is opened again that was replaced while it was being opened.
 const TRIES: usize = 8;
 
+/// How long a checkpoint that may as well come later waits for readers.
+const SHORT_WAIT: Duration = Duration::from_millis(100);
+
 /// Fewer unused pages than this are kept for what comes next.
 const TRIM_ABOVE: i64 = 16;
 
@@ -35,6 +39,8 @@ pub struct Ledger {
     lock: Option<Arc<WriteLock>>,
     /// After the connection: it is closed first.
     opened: Opened,
+    /// Once it is set, nothing more is written.
+    stop: Option<Arc<AtomicBool>>,
 }
 
 impl Ledger {
@@ -43,8 +49,7 @@ impl Ledger {
         assert_sqlite()?;
         // A file that is refused is left alone: not even a lock is put beside it.
         let found = inspect(path)?;
-        create_folder(path)?;
-        refuse_remote(path)?;
+        make_room(path)?;
         let lock = Arc::new(WriteLock::beside(path)?);
         match found {
             Found::Nothing => {
@@ -58,7 +63,8 @@ impl Ledger {
         }
         let (conn, opened) = connect(path, path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         conn.pragma_update(None, "synchronous", "NORMAL")?;
-        let mut ledger = Ledger { path: path.to_owned(), conn, lock: Some(lock), opened };
+        let mut ledger =
+            Ledger { path: path.to_owned(), conn, lock: Some(lock), opened, stop: None };
         ledger.bring_up()?;
         Ok(ledger)
     }
@@ -80,7 +86,7 @@ impl Ledger {
         if user_version(&conn)? < schema::truth_version() || schema::has_older_shape(&conn)? {
             return Err(Error::Older { path: path.to_owned() });
         }
-        Ok(Ledger { path: path.to_owned(), conn, lock: None, opened })
+        Ok(Ledger { path: path.to_owned(), conn, lock: None, opened, stop: None })
     }
 
     /// Where it is.
@@ -103,6 +109,9 @@ impl Ledger {
         &mut self,
         write: impl FnOnce(&Transaction<'_>) -> Result<T>,
     ) -> Result<T> {
+        if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(Error::Stopped);
+        }
         let held = self.lock.as_ref().map(|lock| lock.acquire(LONGEST_WAIT));
         let tx = self
             .conn
@@ -154,6 +163,20 @@ impl Ledger {
     pub fn checkpoint(&self) -> Result<()> {
         self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(())
+    }
+
+    /// The same, without waiting for those who read.
+    pub(crate) fn try_checkpoint(&self) -> Result<()> {
+        self.conn.busy_timeout(SHORT_WAIT)?;
+        let done = self.checkpoint();
+        self.conn.busy_timeout(LONGEST_WAIT)?;
+        done
+    }
+
+    /// From the moment that `stop` is set, work on this ledger ends between two transactions with
+    /// [`Error::Stopped`].
+    pub(crate) fn stop_on(&mut self, stop: Arc<AtomicBool>) {
+        self.stop = Some(stop);
     }
 
     /// Migrates truth, and empties a projection that another version made.
@@ -279,7 +302,10 @@ fn create(path: &Path) -> Result<()> {
         .mode(0o600)
         .open(&building)
         .map_err(Error::io("create", &building))?;
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(format!(".before-{}", crate::clock::now_ms()));
     let made = fill(&building)
+        .and_then(|()| set_log_aside(path, Path::new(&aside)))
         .and_then(|()| fs::rename(&building, path).map_err(Error::io("rename", &building)));
     if made.is_err() {
         for suffix in ["", "-wal", "-shm", "-journal"] {
@@ -309,6 +335,8 @@ fn fill(path: &Path) -> Result<()> {
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
+    // Nobody sees the file before it is whole: it is synced once, at the end.
+    conn.pragma_update(None, "synchronous", "OFF")?;
     conn.pragma_update(None, "page_size", 8192)?;
     conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     conn.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
@@ -339,6 +367,33 @@ fn fill(path: &Path) -> Result<()> {
     // behind under the old name.
     conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     conn.close().map_err(|(_, error)| error)?;
+    File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("sync", path))
+}
+
+/// Makes sure that a ledger can stand at `path`.
+pub(crate) fn make_room(path: &Path) -> Result<()> {
+    create_folder(path)?;
+    refuse_remote(path)
+}
+
+/// Moves a log away whose ledger is gone or about to go: SQLite finds logs by their name alone, and
+/// would apply it to the next ledger of that name. What is in it is kept as the log of `aside`.
+pub(crate) fn set_log_aside(path: &Path, aside: &Path) -> Result<()> {
+    let named = |path: &Path, suffix: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    for suffix in ["-wal", "-journal"] {
+        let log = named(path, suffix);
+        match fs::rename(&log, named(aside, suffix)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(Error::io("rename", log)(error));
+            }
+            _ => {}
+        }
+    }
+    let _ = fs::remove_file(named(path, "-shm"));
     Ok(())
 }
 

@@ -3,7 +3,8 @@
 //!
 //! This crate holds all SQL. It never prints, never exits and never reads the environment; it is
 //! synchronous. Read in this order: `ledger` (the file), `schema/*.sql` (truth and projection),
-//! `collect` (files in), `project` (understanding), `restore` (files out).
+//! `collect` (files in), `watch` (files in as they change), `project` (understanding), `restore`
+//! (files out).
 
 mod backup;
 mod chunks;
@@ -23,10 +24,13 @@ mod records;
 mod restore;
 mod schema;
 mod spans;
+pub mod watch;
 pub mod wire;
 
-pub use backup::{Backup, BackupProgress, BackupTarget, backup, backups};
-pub use collect::{Progress, RootPath, collect};
+pub use backup::{
+    Backup, BackupProgress, BackupTarget, Prepared, backup, backups, prepare_restore,
+};
+pub use collect::{Progress, RootPath, collect, collect_changed};
 pub use error::{Error, Result, Trouble};
 pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;

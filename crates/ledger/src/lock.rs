@@ -24,7 +24,14 @@ pub(crate) struct WriteLock {
 /// A turn to write. Dropping it ends the turn.
 #[derive(Debug)]
 pub(crate) struct Held {
-    _file: Option<File>,
+    file: Option<File>,
+}
+
+impl Held {
+    /// False if the turn could not be had in time.
+    pub(crate) fn is_held(&self) -> bool {
+        self.file.is_some()
+    }
 }
 
 impl WriteLock {
@@ -38,9 +45,9 @@ impl WriteLock {
 
     /// Waits for a turn, at most `longest`.
     pub(crate) fn acquire(&self, longest: Duration) -> Held {
-        let Ok(file) = open(&self.path) else { return Held { _file: None } };
+        let Ok(file) = open(&self.path) else { return Held { file: None } };
         if file.try_lock().is_ok() {
-            return Held { _file: Some(file) };
+            return Held { file: Some(file) };
         }
         let announced = self.waiters.try_lock_shared().is_ok();
         let (send, receive) = mpsc::channel();
@@ -51,7 +58,7 @@ impl WriteLock {
                 let _ = send.send(file);
             }
         });
-        let held = Held { _file: receive.recv_timeout(longest).ok() };
+        let held = Held { file: receive.recv_timeout(longest).ok() };
         if announced {
             let _ = self.waiters.unlock();
         }

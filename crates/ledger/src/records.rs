@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::Result;
 use crate::ids::{GenerationId, Seq};
+use crate::spans::Stretch;
 
 /// The seq that the next record gets.
 pub(crate) fn next_seq(conn: &Connection) -> Result<Seq> {
@@ -52,15 +53,19 @@ pub(crate) fn same_span(
     tx: &Connection,
     generation: GenerationId,
     start: u64,
-    length: u64,
-    from: GenerationId,
-    from_start: u64,
+    same: &Stretch,
 ) -> Result<()> {
     tx.prepare_cached(
         "INSERT INTO spans (generation, start, length, from_generation, from_start)
          VALUES (?1, ?2, ?3, ?4, ?5)",
     )?
-    .execute((generation, start as i64, length as i64, from, from_start as i64))?;
+    .execute((
+        generation,
+        start as i64,
+        same.length as i64,
+        same.generation,
+        same.start as i64,
+    ))?;
     Ok(())
 }
 

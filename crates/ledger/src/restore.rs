@@ -1,4 +1,4 @@
-//! Gives collected files back, byte for byte. Only ever creates files; an existing one is an error.
+//! Gives collected files back, byte for byte; those that were compressed, decompressed. Only ever creates files; an existing one is an error.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -9,6 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use quipu_transcript::format;
 use rusqlite::Connection;
 
 use crate::ids::{GenerationId, SessionRow, SourceId};
@@ -36,6 +37,9 @@ pub enum Generations {
     All,
 }
 
+/// What a compressed file is called behind the name that it is given back under.
+const COMPRESSED: &[u8] = b".zst";
+
 /// Writes files under `to/<format>/<path relative to its root>`.
 pub fn restore(
     ledger: &Ledger,
@@ -50,6 +54,9 @@ pub fn restore(
     };
     let mut report = RestoreReport::default();
     let mut folders = Folders::default();
+    let mut followed = conn.prepare(
+        "SELECT EXISTS (SELECT 1 FROM sources WHERE format = ?1 AND root = ?2 AND path = ?3)",
+    )?;
     let mut statement = conn.prepare(
         "SELECT s.id, s.format, s.root, s.path, g.id, g.number, g.mtime_ns, g.id = s.generation
            FROM sources s JOIN generations g ON g.source = s.id
@@ -74,18 +81,29 @@ pub fn restore(
         if !is_wanted || sources.as_ref().is_some_and(|sources| !sources.contains(&source)) {
             continue;
         }
+        let is_compressed = format::by_name(&format).is_some_and(|f| f.is_compressed(&path));
         let mut target = to.join(folder).join(safe(&path)?);
+        if is_compressed {
+            target.set_extension("");
+            // Beside a file that already has that name, it gets one of its own.
+            let plain = path.strip_suffix(COMPRESSED).unwrap_or(&path);
+            if followed.query_row((&format, &root, plain), |row| row.get(0))? {
+                target.as_mut_os_string().push(".decompressed");
+            }
+        }
         if generations == Generations::All && !is_newest {
             target.as_mut_os_string().push(format!(".generation-{number}"));
         }
         let bytes = write(conn, source, generation, row.get(6)?, &target)?;
         report.files += 1;
+        report.decompressed += u64::from(is_compressed);
         report.bytes += bytes;
         report.restored.push(RestoredFile {
             path: target.display().to_string(),
             format,
             generation: number,
             bytes,
+            decompressed: is_compressed,
         });
     }
     if let (Generations::Number(number), true) = (generations, report.files == 0) {

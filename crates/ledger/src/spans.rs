@@ -2,8 +2,9 @@
 //! same bytes as that generation from that offset on"; those chains are followed here.
 //!
 //! A rewrite that changes one line adds three spans whatever the size of the file, because spans
-//! refer to the previous generation and are not flattened. Following the chain costs the number of
-//! pieces at each step, never the number of paths.
+//! refer to the previous generation. Every [`FLATTENED`]th generation refers to the owners of the
+//! records instead, so that chains stay short: a file that was rewritten ten thousand times is read
+//! like one that was rewritten a few dozen times.
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -11,14 +12,18 @@ use crate::chunks::RecordReader;
 use crate::ids::{GenerationId, Seq};
 use crate::{Error, Result};
 
+/// The spans of every so manieth generation of a source are flattened.
+const FLATTENED: i64 = 64;
+
 /// A run of consecutive records (and parts of the first and last of them) of the owning generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
     /// Offset in the generation that was asked for.
     pub(crate) start: u64,
     pub(crate) length: u64,
-    /// The generation that owns the records.
+    /// The generation that owns the records, and where the run starts there.
     pub(crate) owner: GenerationId,
+    pub(crate) owner_start: u64,
     /// The first record, and where in it the run starts.
     pub(crate) first_seq: Seq,
     pub(crate) skip: u64,
@@ -52,6 +57,7 @@ pub(crate) fn runs(conn: &Connection, generation: GenerationId) -> Result<Vec<Ru
     open.insert(generation, vec![Piece { to: 0, length, generation, from: 0 }]);
     while let Some((generation, pieces)) = open.pop_last() {
         let spans = load(generation)?;
+        let mut records = Starts::new(conn, pieces.len());
         for piece in pieces {
             let mut at = piece.from;
             let end = piece.from + piece.length;
@@ -82,7 +88,15 @@ pub(crate) fn runs(conn: &Connection, generation: GenerationId) -> Result<Vec<Ru
                         });
                     }
                     (Some(own), None) => {
-                        done.push(locate(conn, generation, span, own, at, to, length)?);
+                        let (first_seq, skip) = records.locate(span, own, at)?;
+                        done.push(Run {
+                            start: to,
+                            length,
+                            owner: generation,
+                            owner_start: at,
+                            first_seq,
+                            skip,
+                        });
                     }
                     (None, None) => {
                         return Err(Error::damaged("a span that says nothing".to_owned()));
@@ -119,33 +133,113 @@ impl Span {
     }
 }
 
-/// Finds the record at byte `at` of a span of own records.
-fn locate(
-    conn: &Connection,
-    owner: GenerationId,
-    span: &Span,
-    (first, last): (Seq, Seq),
-    at: u64,
-    to: u64,
-    length: u64,
-) -> Result<Run> {
-    if at == span.start {
-        return Ok(Run { start: to, length, owner, first_seq: first, skip: 0 });
+/// Where records start, for finding the one at a byte of a span. Looks a few of them up, or reads
+/// those of a whole span when many are wanted.
+struct Starts<'c> {
+    conn: &'c Connection,
+    are_many: bool,
+    /// The first record of a span, and where it and those after it start.
+    whole: Option<(Seq, Vec<u64>)>,
+}
+
+/// From so many on it is cheaper to read all starts of a span.
+const MANY: usize = 16;
+
+impl<'c> Starts<'c> {
+    fn new(conn: &'c Connection, wanted: usize) -> Starts<'c> {
+        Starts { conn, are_many: wanted >= MANY, whole: None }
     }
-    // Within a span, seqs are consecutive and grow with offsets.
-    let mut start_of = conn.prepare_cached("SELECT start FROM records WHERE seq = ?1")?;
-    let (mut low, mut high) = (first.0, last.0);
-    let mut start = span.start;
-    while low < high {
-        let middle = low + (high - low + 1) / 2;
-        let middle_start = start_of.query_row([middle], |row| row.get::<_, i64>(0))? as u64;
-        if middle_start <= at {
-            (low, start) = (middle, middle_start);
-        } else {
-            high = middle - 1;
+
+    /// The record at byte `at` of a span of own records, and where in it that byte is.
+    fn locate(&mut self, span: &Span, (first, last): (Seq, Seq), at: u64) -> Result<(Seq, u64)> {
+        if at == span.start {
+            return Ok((first, 0));
         }
+        // Within a span, seqs are consecutive and grow with offsets.
+        if self.are_many {
+            let starts = self.of_span(first, last)?;
+            let index = starts.partition_point(|start| *start <= at).saturating_sub(1);
+            let start = starts.get(index).copied().unwrap_or(span.start);
+            return Ok((Seq(first.0 + index as i64), at - start));
+        }
+        let mut start_of = self.conn.prepare_cached("SELECT start FROM records WHERE seq = ?1")?;
+        let (mut low, mut high) = (first.0, last.0);
+        let mut start = span.start;
+        while low < high {
+            let middle = low + (high - low + 1) / 2;
+            let middle_start = start_of.query_row([middle], |row| row.get::<_, i64>(0))? as u64;
+            if middle_start <= at {
+                (low, start) = (middle, middle_start);
+            } else {
+                high = middle - 1;
+            }
+        }
+        Ok((Seq(low), at - start))
     }
-    Ok(Run { start: to, length, owner, first_seq: Seq(low), skip: at - start })
+
+    fn of_span(&mut self, first: Seq, last: Seq) -> Result<&[u64]> {
+        if self.whole.as_ref().is_none_or(|(seq, _)| *seq != first) {
+            let starts = self
+                .conn
+                .prepare_cached(
+                    "SELECT start FROM records WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq",
+                )?
+                .query_map((first, last), |row| row.get::<_, i64>(0).map(i64::cast_unsigned))?
+                .collect::<Result<_, _>>()?;
+            self.whole = Some((first, starts));
+        }
+        Ok(self.whole.as_ref().map_or(&[], |(_, starts)| starts.as_slice()))
+    }
+}
+
+/// A run of bytes of some generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) generation: GenerationId,
+    pub(crate) start: u64,
+    pub(crate) length: u64,
+}
+
+/// What the spans of a new generation refer to.
+#[derive(Default)]
+pub(crate) struct Flattener {
+    runs: Option<(GenerationId, Vec<Run>)>,
+}
+
+impl Flattener {
+    /// The stretches that make up a stretch of an earlier generation: itself, or, now and then,
+    /// those of the generations that own its records.
+    pub(crate) fn flatten(
+        &mut self,
+        conn: &Connection,
+        number: i64,
+        wanted: Stretch,
+    ) -> Result<Vec<Stretch>> {
+        if number % FLATTENED != 0 {
+            return Ok(vec![wanted]);
+        }
+        let runs = match self.runs.take() {
+            Some((generation, runs)) if generation == wanted.generation => runs,
+            _ => runs(conn, wanted.generation)?,
+        };
+        let end = wanted.start + wanted.length;
+        let first = runs.partition_point(|run| run.start + run.length <= wanted.start);
+        let stretches = runs
+            .iter()
+            .skip(first)
+            .take_while(|run| run.start < end)
+            .map(|run| {
+                let start = run.start.max(wanted.start);
+                Stretch {
+                    generation: run.owner,
+                    start: run.owner_start + (start - run.start),
+                    length: end.min(run.start + run.length) - start,
+                }
+            })
+            .collect();
+        self.runs = Some((wanted.generation, runs));
+        Ok(stretches)
+    }
 }
 
 /// Hands a generation's record bytes to `each`, in order, piece by piece.
@@ -212,7 +306,7 @@ pub(crate) fn record_before(
         match span {
             Some(span) if at < span.start + span.length => match (span.own, span.from) {
                 (Some(own), _) => {
-                    return Ok(Some(locate(conn, generation, &span, own, at, 0, 1)?.first_seq));
+                    return Ok(Some(Starts::new(conn, 1).locate(&span, own, at)?.0));
                 }
                 (None, Some((from, from_start))) if from < generation => {
                     at = from_start + (at - span.start);

@@ -36,6 +36,13 @@ pub struct SyncReport {
 }
 
 impl SyncReport {
+    /// What is there and could not be read, with the reason.
+    pub fn unreadable(&self) -> impl Iterator<Item = (&SkippedFiles, &str)> {
+        self.skipped
+            .iter()
+            .filter_map(|skipped| Some((skipped, skipped.reason.strip_prefix(UNREADABLE)?)))
+    }
+
     pub(crate) fn add(&mut self, written: &Written, problems: u64) {
         self.records_added += written.records;
         self.sources_added += written.sources;
@@ -43,6 +50,9 @@ impl SyncReport {
         self.problems += problems;
     }
 }
+
+/// How the reason begins for which something could not be read.
+pub(crate) const UNREADABLE: &str = "unreadable: ";
 
 /// Files that are not collected, for one reason.
 #[derive(Debug, Clone, Serialize)]
@@ -142,7 +152,7 @@ pub struct FormatStatus {
 pub struct RootStatus {
     /// The folder.
     pub path: String,
-    /// `collected`, `absent`, or `twin` of an earlier one.
+    /// `collected`, `absent`, `unreadable`, or `twin` of an earlier one.
     pub state: String,
 }
 
@@ -193,6 +203,8 @@ pub struct RestoreReport {
     pub files: u64,
     /// Bytes written.
     pub bytes: u64,
+    /// Of these files, how many were compressed and are not any more.
+    pub decompressed: u64,
     /// Each of them.
     pub restored: Vec<RestoredFile>,
 }
@@ -208,6 +220,8 @@ pub struct RestoredFile {
     pub generation: i64,
     /// Its length.
     pub bytes: u64,
+    /// The file was compressed; this is what was in it, without the `.zst` in its name.
+    pub decompressed: bool,
 }
 
 /// A backup that was made.
@@ -225,4 +239,23 @@ pub struct BackupReport {
     pub seconds: f64,
     /// The ledger knows of it, so that `forget` can name it. False for a ledger that is only read.
     pub remembered: bool,
+}
+
+/// A backup that took the ledger's place.
+#[derive(Debug, Clone, Serialize)]
+pub struct BackupRestored {
+    /// The backup.
+    pub file: String,
+    /// The ledger.
+    pub ledger: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Records in it, those of the journal not counted.
+    pub records: u64,
+    /// Sessions in it, sub-agents included.
+    pub sessions: u64,
+    /// Where the ledger is that stood there before; `null` if there was none.
+    pub kept: Option<String>,
+    /// Sessions that were forgotten after the backup was made, and are back with it.
+    pub forgotten: Vec<String>,
 }

@@ -146,6 +146,10 @@ pub enum Kind<'a> {
     Prompt,
     /// A whole file that belongs to a session: a persisted tool output, a sub-agent's description.
     Document,
+    /// A run of a scheduled job.
+    CronRun(CronRun<'a>),
+    /// The scheduled jobs that there are, as a whole file says.
+    CronJobs(Vec<CronJob>),
     /// Bookkeeping of a known type that needs no understanding beyond `says`.
     Note,
     /// A type this version does not know. Kept, counted, shown as unknown.
@@ -172,6 +176,62 @@ pub struct Compaction<'a> {
     pub read_files: Vec<String>,
     /// Files that had been changed.
     pub modified_files: Vec<String>,
+}
+
+/// A run of a scheduled job.
+#[derive(Debug, Clone, Default)]
+pub struct CronRun<'a> {
+    /// The job's id.
+    pub job: Cow<'a, str>,
+    /// What the line is about (`finished`), as written.
+    pub action: Option<Cow<'a, str>>,
+    /// How it ended (`ok`, `error`, `skipped`), as written.
+    pub status: Option<Cow<'a, str>>,
+    /// What came out of it.
+    pub summary: Option<Cow<'a, str>>,
+    /// What went wrong.
+    pub error: Option<Cow<'a, str>>,
+    /// When it began.
+    pub run_at: Option<Timestamp>,
+    /// How long it took.
+    pub duration_ms: Option<u64>,
+    /// When the job is due again.
+    pub next_run_at: Option<Timestamp>,
+    /// The session that ran.
+    pub session_id: Option<Cow<'a, str>>,
+    /// The key of that session.
+    pub session_key: Option<Cow<'a, str>>,
+    /// The model that answered.
+    pub model: Option<Cow<'a, str>>,
+    /// Its provider.
+    pub provider: Option<Cow<'a, str>>,
+}
+
+/// A scheduled job.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CronJob {
+    /// What names it.
+    pub id: String,
+    /// What people call it.
+    pub name: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// The agent that does it.
+    pub agent: Option<String>,
+    /// What the agent is told.
+    pub prompt: Option<String>,
+    /// When it is due, in words.
+    pub schedule: String,
+    /// The same, as JSON.
+    pub schedule_json: Option<String>,
+    /// Whether it runs.
+    pub is_enabled: bool,
+    /// When it was made.
+    pub created_at: Option<Timestamp>,
+    /// When it was last changed.
+    pub updated_at: Option<Timestamp>,
+    /// When it is due next.
+    pub next_run_at: Option<Timestamp>,
 }
 
 /// A piece of a message.

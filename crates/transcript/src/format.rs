@@ -52,6 +52,12 @@ pub trait Format: Sync {
     /// What it reads and where, for people: pairs of pattern and meaning.
     fn reads(&self) -> &'static [(&'static str, &'static str)];
 
+    /// Whether the file at that path is zstd of what it is claimed as. It is then read, kept and
+    /// given back decompressed.
+    fn is_compressed(&self, _path: &[u8]) -> bool {
+        false
+    }
+
     /// Whether its transcripts begin with a header record.
     fn has_headers(&self) -> bool {
         false
@@ -209,13 +215,14 @@ pub struct Origin {
     pub part: Part,
     /// The agent whose session it is (OpenClaw's `main`); `None` where a format has no such notion.
     pub agent: Option<String>,
-    /// The session that the file belongs to; `None` when each record says it itself.
+    /// The session that the file belongs to; `None` when its records say it themselves: a
+    /// transcript's header for all that follow it, any other record for itself.
     pub session: Option<String>,
     /// The session that this one works for.
     pub parent: Option<String>,
     /// The folder that groups sessions by project (Claude Code's slug), never decoded into a path.
     pub project: Option<String>,
-    /// The file's base name.
+    /// The file's base name; for a note its path inside the workspace.
     pub name: String,
     /// Set when the agent put the file aside; the records in it read the same.
     pub archive: Option<Archive>,
@@ -245,6 +252,10 @@ pub enum Archive {
     Reset,
     /// A copy from before a repair or rewrite.
     Backup,
+    /// The session was moved into the agent's database.
+    Imported,
+    /// The agent compressed a session that it no longer uses.
+    Cold,
 }
 
 impl Archive {
@@ -254,6 +265,8 @@ impl Archive {
             Archive::Deleted => "deleted",
             Archive::Reset => "reset",
             Archive::Backup => "backup",
+            Archive::Imported => "imported",
+            Archive::Cold => "cold",
         }
     }
 }

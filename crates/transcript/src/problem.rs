@@ -70,6 +70,8 @@ problem_kinds! {
     NoType = "no_type",
     /// A line longer than is decoded whole; its head is understood.
     Oversize = "oversize",
+    /// A compressed file that is damaged or cut off; the whole lines before that are kept.
+    DamagedArchive = "damaged_archive",
     /// The last bytes of a file that ended without a newline.
     Unterminated = "unterminated",
     /// A time that cannot be read.

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use quipu_transcript::entry::{Block, Entry, Kind, Parent, Role, Says};
-use quipu_transcript::format::{Archive, Format, Part};
+use quipu_transcript::format::{Archive, Claim, Format, Framing, Node, Part};
 use quipu_transcript::formats::openclaw::OpenClaw;
 use quipu_transcript::problem::{Problem, ProblemKind};
 use quipu_transcript::record;
@@ -20,12 +20,21 @@ fn r10_to_r19_every_fixture() {
     for path in fixtures() {
         let relative = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
         let origin = OpenClaw.origin(relative.as_bytes());
-        if origin.session.is_none() {
+        let Claim::Collect(part) = OpenClaw.claim(relative.as_bytes(), Node::File) else {
             continue;
+        };
+        let mut bytes = std::fs::read(&path).unwrap();
+        if OpenClaw.is_compressed(relative.as_bytes()) {
+            bytes = zstd::decode_all(&bytes[..]).unwrap();
         }
-        let bytes = std::fs::read(&path).unwrap();
         let mut story = format!("{origin:?}\n");
-        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let records: Vec<&[u8]> = match part.framing() {
+            Framing::Document => vec![&bytes],
+            Framing::Lines => bytes.split_inclusive(|byte| *byte == b'\n').collect(),
+            // Read by the ledger, not record by record.
+            Framing::Index | Framing::Rows => continue,
+        };
+        for line in records {
             let problems = record::read(&OpenClaw, &origin, line, &mut |entry| {
                 story.push_str(&compact(entry))
             });
@@ -33,7 +42,8 @@ fn r10_to_r19_every_fixture() {
                 writeln!(story, "! {}", say(&problems)).unwrap();
             }
         }
-        let name = format!("{}__{}", origin.agent.unwrap(), origin.name).replace(['%', '/'], "_");
+        let name = format!("{}__{}", origin.agent.as_deref().unwrap_or("cron"), origin.name)
+            .replace(['%', '/'], "_");
         insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!(name, story) });
     }
 }

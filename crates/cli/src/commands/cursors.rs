@@ -1,6 +1,7 @@
 //! `quipu cursors`: how far each file was read.
 
 use quipu_ledger::wire::Cursor;
+use quipu_transcript::format;
 
 use super::Context;
 use crate::error::Result;
@@ -61,6 +62,11 @@ fn row(cursor: &Cursor) -> Vec<Text> {
     }
     if cursor.gone {
         notes.push("gone".to_owned());
+    }
+    if format::by_name(&cursor.format)
+        .is_some_and(|format| format.is_compressed(cursor.path.as_bytes()))
+    {
+        notes.push("compressed".to_owned());
     }
     if cursor.tail > 0 {
         notes.push(format!("+{} waiting", number(cursor.tail)));

@@ -7,8 +7,10 @@ mod formats;
 mod overview;
 mod rebuild;
 mod restore;
+mod service;
 mod status;
 mod sync;
+mod watch;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -26,6 +28,8 @@ use crate::{logging, paths, roots};
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Sync(sync::Args),
+    Watch(watch::Args),
+    Service(service::Args),
     Status(status::Args),
     Restore(restore::Args),
     Backup(backup::Args),
@@ -39,6 +43,8 @@ impl Command {
     fn run(&self, context: &mut Context) -> Result<()> {
         match self {
             Command::Sync(args) => sync::run(args, context),
+            Command::Watch(args) => watch::run(args, context),
+            Command::Service(args) => service::run(args, context),
             Command::Status(args) => status::run(args, context),
             Command::Restore(args) => restore::run(args, context),
             Command::Backup(args) => backup::run(args, context),

@@ -17,7 +17,8 @@ use crate::paths;
 /// Writes the files of one session and its sub-agents, or of everything, to
 /// DIR/<format>/<path relative to its root>. Only creates files: nothing that
 /// exists is overwritten. A file that was rewritten has several generations;
-/// the newest is given back unless another is asked for.
+/// the newest is given back unless another is asked for. What was compressed
+/// is given back decompressed, without `.zst` in its name.
 ///
 /// Examples:
 ///   quipu restore 640a --to rescued
@@ -113,6 +114,12 @@ fn show(
         Text::of(Look::Good, count(report.files, "file"))
             .and(format!(" ({}) restored to {shown}", bytes(report.bytes))),
     )?;
+    if report.decompressed > 0 {
+        let files = count(report.decompressed, "file");
+        let was = if report.decompressed == 1 { "was" } else { "were" };
+        let note = format!("{files} {was} compressed: given back without `.zst`");
+        out.line(Text::of(Look::Dim, note))?;
+    }
     if !args.all {
         let columns = [Column::numbers("size"), Column::long("file")];
         let rows = report.restored.iter().map(|file| {

@@ -99,6 +99,7 @@ fn format_facts(
             "collected" => "  there".to_owned(),
             "absent" => "  not there".to_owned(),
             "twin" => "  the same folder as another one".to_owned(),
+            "unreadable" => "  cannot be read".to_owned(),
             other => format!("  {other}"),
         };
         Text::plain(context.show(&root.path)).with(Look::Dim, note)

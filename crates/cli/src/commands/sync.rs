@@ -2,6 +2,7 @@
 
 use quipu_ledger::wire::SyncReport;
 use quipu_ledger::{Ledger, Progress, collect};
+use quipu_transcript::format;
 
 use super::Context;
 use crate::error::Result;
@@ -82,6 +83,19 @@ pub(super) fn summary(report: &SyncReport) -> Vec<(&'static str, Text)> {
     if !noticed.is_empty() {
         let noticed = format!("{}; what they held before is kept", noticed.join(", "));
         facts.push(("files", Text::plain(noticed)));
+    }
+    for (skipped, why) in report.unreadable() {
+        let whose = format::by_name(&skipped.format).map_or("", |format| format.title());
+        let first = match skipped.paths.first().map(String::as_str) {
+            None | Some(".") => format!("{whose}'s folder"),
+            Some(path) => format!("{whose}'s {path}"),
+        };
+        let more = match skipped.files {
+            1 => String::new(),
+            files => format!(" and {} more", number(files - 1)),
+        };
+        let unread = Text::of(Look::Warning, format!("{first}{more}")).and(format!(": {why}"));
+        facts.push(("not read", unread));
     }
     if report.problems > 0 {
         let problems = Text::of(Look::Warning, count(report.problems, "problem"))

@@ -61,6 +61,17 @@ pub(crate) fn minute(milliseconds: i64) -> String {
         .map_or_else(|_| "unknown".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M").to_string())
 }
 
+/// The second of a day of a time in milliseconds UTC: `18:00:07`.
+pub(crate) fn second(milliseconds: i64) -> String {
+    Timestamp::from_millisecond(milliseconds)
+        .map_or_else(|_| "unknown".to_owned(), |time| time.strftime("%H:%M:%S").to_string())
+}
+
+/// Now, in milliseconds UTC.
+pub(crate) fn now_ms() -> i64 {
+    Timestamp::now().as_millisecond()
+}
+
 /// How long a time is ago, in days.
 pub(crate) fn ago(milliseconds: i64) -> String {
     let age = Timestamp::from_millisecond(milliseconds)

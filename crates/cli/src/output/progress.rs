@@ -1,8 +1,11 @@
-//! Progress on stderr, for a person who waits. Short work shows nothing.
+//! Progress and a state that changes, on stderr, for a person who looks. Short work shows nothing.
 
+use std::io::{self, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::safe::safe;
 
 /// Less than this is done before anybody could read about it.
 const WORTH_SHOWING: u64 = 4 << 20;
@@ -77,5 +80,58 @@ impl Bar {
 impl Drop for Bar {
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+/// One line that says how things stand, and is replaced when that changes. Leaves no trace.
+///
+/// Not a progress bar: those fill the line, and the `^C` that a terminal shows then begins another.
+#[derive(Debug)]
+pub(crate) struct Line {
+    /// `None` if nobody looks.
+    width: Option<usize>,
+    state: String,
+}
+
+/// Back to the first column, and away with what stands there.
+const CLEAR: &str = "\r\x1b[2K";
+
+impl Line {
+    pub(super) fn new(width: Option<usize>) -> Line {
+        Line { width, state: String::new() }
+    }
+
+    /// True if somebody looks.
+    pub(crate) fn is_seen(&self) -> bool {
+        self.width.is_some()
+    }
+
+    /// Says something else from now on.
+    pub(crate) fn show(&mut self, state: &str) {
+        if let Some(width) = self.width {
+            self.state = safe(state).chars().take(width.saturating_sub(3)).collect();
+            self.draw();
+        }
+    }
+
+    /// Makes room for a message that stays.
+    pub(crate) fn aside(&self, say: impl FnOnce()) {
+        self.clear();
+        say();
+        self.draw();
+    }
+
+    /// Shows nothing until there is something to show again.
+    pub(crate) fn clear(&self) {
+        if self.is_seen() {
+            // There is nowhere left to report a failure to.
+            let _ = io::stderr().write_all(CLEAR.as_bytes());
+        }
+    }
+
+    fn draw(&self) {
+        if self.is_seen() && !self.state.is_empty() {
+            let _ = io::stderr().write_all(format!("{CLEAR}{}", self.state).as_bytes());
+        }
     }
 }

@@ -101,3 +101,80 @@ fn makes_no_ledger() {
     ");
     assert!(!home.path(".local").exists());
 }
+
+#[test]
+fn comes_back() {
+    let home = Home::small();
+    home.run("sync");
+    home.run("backup copy.db");
+    fs::remove_dir_all(home.path(".openclaw")).unwrap();
+    home.run("sync");
+    let filters = vec![(r"before-\d{8}T\d{6}Z", "before-[TIME]")];
+    insta::with_settings!({filters => filters}, {
+        insta::assert_snapshot!(home.run("backup --restore copy.db --yes"), @"
+        exit 0
+        --- stdout
+        7 sessions, 55 records restored to ~/.local/share/quipu/ledger.db
+          kept  ~/.local/share/quipu/ledger.db.before-[TIME]  the ledger before
+          next  `quipu sync` collects what happened since
+        ");
+    });
+    assert_eq!(home.run("sync").code, 0);
+    let report = home.run("backup --restore copy.db --yes --json").json();
+    assert_eq!(report["ledger"], "[HOME]/.local/share/quipu/ledger.db");
+    assert_eq!((report["records"].as_u64(), report["sessions"].as_u64()), (Some(55), Some(7)));
+    assert!(report["kept"].as_str().unwrap().contains("ledger.db.before-"));
+    assert_eq!(report["forgotten"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn restores_only_what_is_sound_and_wanted() {
+    let home = Home::small();
+    home.run("sync");
+    home.run("backup copy.db");
+    let before = files(&home.path(".local"));
+    snapshot!(home.run("backup --restore copy.db"), @"
+    exit 2
+    --- stderr
+    error: restoring a backup replaces the ledger
+    hint: nobody can be asked here; say --yes if that is what you want
+    ");
+    snapshot!(home.run("backup --restore nothing.db --yes"), @"
+    exit 2
+    --- stderr
+    error: there is no ledger at [HOME]/nothing.db
+    hint: name a file that `quipu backup` wrote
+    ");
+    home.write("notes.db", "my notes\n".repeat(100));
+    snapshot!(home.run("backup --restore notes.db --yes"), @"
+    exit 2
+    --- stderr
+    error: [HOME]/notes.db is not a quipu ledger: it is not an SQLite file
+    hint: nothing was changed; name a file that `quipu backup` wrote
+    ");
+    snapshot!(home.run("backup --restore .local/share/quipu/ledger.db --yes"), @"
+    exit 2
+    --- stderr
+    error: [HOME]/.local/share/quipu/ledger.db is the ledger itself
+    hint: nothing was changed; name a file that `quipu backup` wrote
+    ");
+    let mut cut = fs::read(home.path("copy.db")).unwrap();
+    cut.truncate(cut.len() / 2);
+    home.write("cut.db", cut);
+    let run = home.run("backup --restore cut.db --yes");
+    assert_eq!(run.code, 2, "{run}");
+    assert!(run.stderr.contains("cut.db is not a sound copy"), "{run}");
+    assert!(before == files(&home.path(".local")), "the ledger was changed");
+    // What is no ledger is put aside only if asked to.
+    fs::write(home.ledger(), "scribbled over").unwrap();
+    snapshot!(home.run("backup --restore copy.db --yes"), @"
+    exit 2
+    --- stderr
+    error: [HOME]/.local/share/quipu/ledger.db is not a quipu ledger: it is too short to be one
+    hint: nothing was changed; say --force to put it aside and restore the backup all the same
+    ");
+    let report = home.run("backup --restore copy.db --yes --force --json").json();
+    let kept = report["kept"].as_str().unwrap().replace("[HOME]/", "");
+    assert_eq!(fs::read(home.path(kept)).unwrap(), b"scribbled over");
+    assert_eq!(home.run("status").code, 0);
+}

@@ -32,13 +32,21 @@ fn for_people() {
                 ~/.moldbot
       variable  OPENCLAW_STATE_DIR
 
-      reads                                                   as
-      agents/<agent>/sessions/<session>.jsonl                 transcripts
-      agents/<agent>/sessions/sessions.json                   which key leads to which session
-      agents/<agent>/sessions/<session>-topic-<thread>.jsonl  transcripts of one thread
-      agents/<agent>/sessions/<session>.jsonl.reset.<time>    transcripts from before a reset
-      agents/<agent>/sessions/<session>.jsonl.deleted.<time>  transcripts of deleted sessions
-      agents/<agent>/sessions/<session>.jsonl.bak-*           transcripts from before a repair
+      reads                                                    as
+      agents/<agent>/sessions/<session>.jsonl                  transcripts
+      agents/<agent>/sessions/sessions.json                    which key leads to which session
+      agents/<agent>/sessions/<session>-topic-<thread>.jsonl   transcripts of one thread
+      agents/<agent>/sessions/<session>.jsonl.reset.<time>     transcripts from before a reset
+      agents/<agent>/sessions/<session>.jsonl.deleted.<time>   transcripts of deleted sessions
+      agents/<agent>/sessions/<session>.jsonl.bak-*            transcripts from before a repair
+      agents/<agent>/sessions/<session>.jsonl.full.bak         the same
+      agents/<agent>/sessions/<session>.jsonl.imported-<time>  transcripts that were moved into a database
+      session-sqlite-import-archive/*.<session>.jsonl.*        the same, in a folder of their own; also below an agent
+      agents/<agent>/sessions/cold/<hash>.jsonl.zst            transcripts no longer used
+      *.zst                                                    each of the above, compressed; given back decompressed
+      cron/jobs.json                                           scheduled jobs; every version is kept
+      cron/runs/<job>.jsonl                                    what scheduled jobs did
+      cron/**/*.migrated                                       the same, from before a move into a database
     ");
 }
 

@@ -2,8 +2,10 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 8] =
-    ["sync", "status", "restore", "backup", "rebuild", "cursors", "formats", "config"];
+const COMMANDS: [&str; 10] = [
+    "sync", "watch", "service", "status", "restore", "backup", "rebuild", "cursors", "formats",
+    "config",
+];
 
 #[test]
 fn every_command_explains_itself() {

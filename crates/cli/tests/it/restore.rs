@@ -9,10 +9,18 @@ fn everything_byte_for_byte() {
     snapshot!(home.run("restore --all --to out"), @"
     exit 0
     --- stdout
-    51 files (147 kB) restored to ~/out
+    59 files (151 kB) restored to ~/out
+    2 files were compressed: given back without `.zst`
     ");
     for (format, root) in [("claude-code", ".claude"), ("openclaw", ".openclaw")] {
-        let sources = files(&home.path(root));
+        let mut sources = files(&home.path(root));
+        // Compressed files are given back decompressed.
+        for (path, bytes) in &mut sources {
+            if path.extension().is_some_and(|extension| extension == "zst") {
+                path.set_extension("");
+                *bytes = zstd::decode_all(&bytes[..]).unwrap();
+            }
+        }
         let restored = files(&home.path("out").join(format));
         assert!(restored.len() > 10);
         for (path, bytes) in &restored {

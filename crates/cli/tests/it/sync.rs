@@ -111,3 +111,21 @@ fn the_ledger_is_its_owners_alone() {
     assert_eq!(mode(home.ledger()), 0o600);
     assert_eq!(mode(home.path(".local/share/quipu")), 0o700);
 }
+
+#[test]
+fn what_cannot_be_read_is_said() {
+    let home = Home::small();
+    let shut = home.path(".openclaw/agents/shut/sessions");
+    std::fs::create_dir_all(&shut).unwrap();
+    std::fs::set_permissions(&shut, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
+    // Root reads everything.
+    let is_shut = std::fs::read_dir(&shut).is_err();
+    let run = home.run("sync");
+    std::fs::set_permissions(&shut, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    assert_eq!(
+        run.stdout.contains("OpenClaw's agents/shut/sessions: Permission denied"),
+        is_shut,
+        "{}",
+        run.stdout
+    );
+}

@@ -11,29 +11,14 @@ use crate::{Error, Result};
 /// Pages that are copied between two reports: 8 MiB.
 const STEP: i32 = 1024;
 
-/// Whether the copy is one to keep or one to write to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Log {
-    /// One file and nothing beside it.
-    None,
-    #[expect(dead_code, reason = "for a ledger that is restored")]
-    /// A write-ahead log, as soon as somebody writes.
-    Ahead,
-}
-
 /// Copies what `from` holds now into the empty file at `to`. `progress` is told how many of how
 /// many bytes are copied.
-pub(super) fn copy(
-    from: &Connection,
-    to: &Path,
-    log: Log,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<()> {
+pub(super) fn copy(from: &Connection, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
     let failed = |source| Error::Copy { path: to.to_owned(), source };
     // One read transaction for the whole copy: others write on, and the copy need not start over.
-    let moment = from.unchecked_transaction()?;
-    let page: i64 = moment.pragma_query_value(None, "page_size", |row| row.get(0))?;
-    moment.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+    let moment = from.is_autocommit().then(|| from.unchecked_transaction()).transpose()?;
+    let page: i64 = from.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    from.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
 
     let mut copy = open(to, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(failed)?;
     // The file has no name yet: nobody reads it, and if we die it is removed.
@@ -58,11 +43,8 @@ pub(super) fn copy(
         }
     }
     drop(moment);
-    let mode = match log {
-        Log::None => "DELETE",
-        Log::Ahead => "WAL",
-    };
-    copy.pragma_update(None, "journal_mode", mode).map_err(failed)?;
+    // One file, with nothing beside it.
+    copy.pragma_update(None, "journal_mode", "DELETE").map_err(failed)?;
     copy.close().map_err(|(_, error)| failed(error))
 }
 

@@ -10,6 +10,7 @@
 mod check;
 mod copy;
 mod list;
+mod swap;
 mod temporary;
 
 use std::fs;
@@ -19,11 +20,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 pub use list::{Backup, backups};
+pub use swap::{Prepared, prepare_restore};
 
 use crate::ledger::Ledger;
 use crate::wire::BackupReport;
 use crate::{Error, Result};
-use copy::Log;
 use temporary::Temporary;
 
 /// What is told while a copy is made.
@@ -71,7 +72,7 @@ pub fn backup(
     refuse(ledger.path(), &path, target.replace)?;
     temporary::remove_left_over(&path);
     let copy = Temporary::beside(&path)?;
-    copy::copy(ledger.conn(), copy.path(), Log::None, &mut |done, total| {
+    copy::copy(ledger.conn(), copy.path(), &mut |done, total| {
         progress(BackupProgress::Copied { done, total });
     })?;
     let summary = check::check(copy.path(), &path, &mut |done, total| {

@@ -45,6 +45,8 @@ pub(crate) struct Piece {
     pub(crate) index: Option<Box<IndexUpdate>>,
     pub(crate) stat: Stat,
     pub(crate) prints: Prints,
+    /// Why nothing can be read of the file from here on.
+    pub(crate) damage: Option<&'static str>,
     /// The file was last changed so long ago that its tail will not go on at once.
     pub(crate) is_still: bool,
 }
@@ -184,7 +186,8 @@ impl<'s> Builder<'s> {
     }
 
     /// Adds a record whose bytes the ledger has already, as record `of`.
-    pub(crate) fn repeat(&mut self, of: Seq, length: u64, draft: Draft) {
+    pub(crate) fn repeat(&mut self, of: Seq, length: u64, mut draft: Draft) {
+        draft.same_as = Some(of);
         self.packer.skip();
         self.batch.lengths.push(length);
         self.batch.same_as.push(Some(of));

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use quipu_transcript::format::{Claim, Format, Node, Part};
 use quipu_transcript::names;
 
-use crate::wire::SkippedFiles;
+use crate::wire::{SkippedFiles, UNREADABLE};
 
 /// One place to look into, for one format.
 #[derive(Clone)]
@@ -75,6 +75,20 @@ pub(crate) struct Found {
     is_link: bool,
 }
 
+impl Found {
+    /// A file that was looked at by its name, with no link on the way to it.
+    pub(crate) fn named(
+        root: usize,
+        path: Vec<u8>,
+        part: Part,
+        is_probe: bool,
+        meta: &Metadata,
+    ) -> Found {
+        let (stat, links) = (Stat::of(meta), meta.nlink());
+        Found { root, path, part, is_probe, stat, links, is_link: false }
+    }
+}
+
 /// Something that was seen and not collected.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Skipped {
@@ -111,7 +125,7 @@ impl Reason {
             Reason::LeavesRoot => "symbolic link that leaves its root; not followed".to_owned(),
             Reason::SameFile => "the same file as another one".to_owned(),
             Reason::NotAFile => "not a regular file".to_owned(),
-            Reason::Unreadable(why) => format!("unreadable: {why}"),
+            Reason::Unreadable(why) => format!("{UNREADABLE}{why}"),
             Reason::NotATranscript => "no line of it is a record".to_owned(),
         }
     }
@@ -125,6 +139,16 @@ pub(crate) struct Discovery {
     pub(crate) skipped: Vec<Skipped>,
     /// Whether each root given exists and is the first of its kind.
     pub(crate) roots: Vec<RootState>,
+    /// The folders that were looked into.
+    pub(crate) folders: Vec<Folder>,
+}
+
+/// A folder that formats look into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
+    /// A symbolic link led here: the path does not say what its files are claimed as.
+    pub(crate) is_link: bool,
 }
 
 impl Discovery {
@@ -151,6 +175,8 @@ pub(crate) enum RootState {
     Absent,
     /// The same folder as an earlier root.
     Twin,
+    /// It is there, but cannot be looked into.
+    Unreadable,
 }
 
 /// Walks all roots. Of several names of one file, one that `is_known` is taken, then one that no
@@ -189,6 +215,11 @@ pub(crate) fn discover(
         };
         let from = walk.discovery.found.len();
         walk.folder(&canonical, Vec::new());
+        let is_shut =
+            discovery.skipped.iter().any(|skip| skip.root == index && skip.path.is_empty());
+        if let (true, Some(state)) = (is_shut, discovery.roots.last_mut()) {
+            *state = RootState::Unreadable;
+        }
         let mut found = discovery.found.split_off(from);
         found.sort_by(|a, b| a.path.cmp(&b.path));
         // One file is collected once, under the best of its names.
@@ -245,6 +276,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn folder(&mut self, folder: &Path, relative: Vec<u8>) {
+        self.discovery.folders.push(Folder { path: folder.to_owned(), is_link: self.is_link });
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) => return self.skip(relative, Reason::Unreadable(error.to_string())),

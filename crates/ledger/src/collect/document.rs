@@ -8,7 +8,7 @@ use super::batch::{Began, Ends, LongTail, Step};
 use super::lines::Cut;
 use super::look;
 use super::read::{READ, Reader};
-use crate::ids::GenerationId;
+use crate::ids::{GenerationId, Seq};
 use crate::project::draft::Drafter;
 use crate::{Result, spans};
 
@@ -19,7 +19,7 @@ impl Reader<'_, '_> {
         if let Some(known) = &self.job.known {
             let verified = &mut self.work.bytes_verified;
             if let Some(ends) =
-                look::same_content(self.conn, self.file, &self.stat, known, verified)?
+                look::same_content(self.conn, self.file, self.length, known, verified)?
             {
                 let piece = self.piece(Step::Continue, &ends);
                 return self.builder.piece(piece);
@@ -31,9 +31,8 @@ impl Reader<'_, '_> {
         let mut ends = Ends::default();
         let mut cut = Cut::default();
         let mut at = 0;
-        while at < self.stat.size {
-            let wanted =
-                (DECODE_LIMIT / 8).min(usize::try_from(self.stat.size - at).unwrap_or(READ));
+        while at < self.length {
+            let wanted = (DECODE_LIMIT / 8).min(usize::try_from(self.length - at).unwrap_or(READ));
             let mut bytes = vec![0; wanted];
             match self.file.read_at(&mut bytes, at) {
                 Ok(0) | Err(_) => break,
@@ -47,7 +46,7 @@ impl Reader<'_, '_> {
                 self.store_document_part(&mut cut, &ends, &mut step)?;
             }
         }
-        if at < self.stat.size {
+        if at < self.length {
             // It changed while we read; a document is whole or nothing. The next look tries again.
             return Ok(());
         }
@@ -56,37 +55,44 @@ impl Reader<'_, '_> {
             let rest = std::mem::take(&mut cut.carry);
             let draft = drafter.draft_oversize(&head, at);
             cut.closes_long_tail = Some(LongTail { rest, draft });
-        } else if let Some(generation) = self.same_version(&cut.carry)? {
-            cut.same(generation, 0, cut.carry.len() as u64);
+        } else if let Some(version) = self.same_version(&cut.carry)? {
+            // A record of its own all the same: what it says is the newest again.
+            let length = cut.carry.len() as u64;
+            self.builder.repeat(version, length, drafter.draft(&cut.carry));
+            cut.own(length);
         } else if !cut.carry.is_empty() {
             self.builder.record(&cut.carry, drafter.draft(&cut.carry))?;
             cut.own(cut.carry.len() as u64);
         }
-        let mut piece = self.finish_piece(&mut cut, &ends, &mut step);
-        piece.is_last = true;
-        self.builder.piece(piece)
+        let piece = self.finish_piece(&mut cut, &ends, &mut step);
+        self.finish(piece, at)
     }
 
-    /// An earlier version of the document that holds the same bytes.
-    fn same_version(&self, bytes: &[u8]) -> Result<Option<GenerationId>> {
+    /// The record of an earlier version of the document that holds the same bytes.
+    fn same_version(&self, bytes: &[u8]) -> Result<Option<Seq>> {
         let Some(known) = self.job.known.as_ref().filter(|_| !bytes.is_empty()) else {
             return Ok(None);
         };
-        let versions: Vec<GenerationId> = self
+        let versions: Vec<(GenerationId, Seq)> = self
             .conn
             .prepare_cached(
-                "SELECT id FROM generations WHERE source = ?1 AND cursor = ?2 AND tail_length = 0",
+                "SELECT g.id, r.seq
+                   FROM generations g
+                   JOIN spans s ON s.generation = g.id AND s.start = 0
+                   JOIN records r ON r.seq = s.first_seq AND r.length = g.cursor
+                  WHERE g.source = ?1 AND g.cursor = ?2 AND g.tail_length = 0
+                    AND r.same_as IS NULL",
             )?
-            .query_map((known.source, bytes.len() as i64), |row| row.get(0))?
+            .query_map((known.source, bytes.len() as i64), |row| Ok((row.get(0)?, row.get(1)?)))?
             .collect::<Result<_, _>>()?;
-        for version in versions {
+        for (version, seq) in versions {
             let mut rest = Some(bytes);
             spans::stream(self.conn, version, &mut |part| {
                 rest = rest.and_then(|rest| rest.strip_prefix(part));
                 Ok(())
             })?;
             if rest.is_some_and(<[u8]>::is_empty) {
-                return Ok(Some(version));
+                return Ok(Some(seq));
             }
         }
         Ok(None)

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use quipu_transcript::format;
 use rusqlite::{Connection, Row};
 
 use super::discover::Stat;
@@ -51,6 +52,17 @@ impl Known {
         self.cursor + self.tail_length
     }
 
+    /// Whether its bytes on disk are zstd of what the ledger holds of it.
+    pub(crate) fn is_compressed(&self) -> bool {
+        format::by_name(&self.format).is_some_and(|format| format.is_compressed(&self.path))
+    }
+
+    /// Whether a read of it was interrupted. A compressed file is remembered with no size until it
+    /// was read to its end: how much there is to read is not to be seen from outside.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        if self.is_compressed() { self.stat.size == 0 } else { self.stat.size > self.reached() }
+    }
+
     fn from_row(row: &Row<'_>) -> rusqlite::Result<Known> {
         let number = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
         let print = |index| -> rusqlite::Result<Print> {
@@ -95,6 +107,19 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<Known>> {
     let mut statement = conn.prepare(SELECT)?;
     let known = statement.query_map([], Known::from_row)?.collect::<Result<_, _>>()?;
     Ok(known)
+}
+
+/// The followed file of that name.
+pub(crate) fn at(
+    conn: &Connection,
+    format: &str,
+    root: &[u8],
+    path: &[u8],
+) -> Result<Option<Known>> {
+    let query = format!("{SELECT} AND s.format = ?1 AND s.root = ?2 AND s.path = ?3");
+    let mut statement = conn.prepare_cached(&query)?;
+    let mut known = statement.query_map((format, root, path), Known::from_row)?;
+    Ok(known.next().transpose()?)
 }
 
 /// Sources by their path. Borrowed keys: looking 5,000 paths up should not allocate.

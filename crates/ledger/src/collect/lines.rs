@@ -5,18 +5,17 @@
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 
-use quipu_transcript::format;
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::OptionalExtension;
 
 use super::batch::{Began, Ends, LongTail, SpanPlan, Step};
 use super::known::{HEAD, Known, print};
 use super::look::{self, Look};
-use super::read::{READ, Reader};
+use super::read::{self, READ, Reader};
 use super::rewrite::{OldLine, OldLines};
 use super::tail::{self, Tail};
 use crate::Result;
-use crate::ids::GenerationId;
+use crate::ids::{GenerationId, SourceId};
 use crate::project::draft::Drafter;
 
 impl Reader<'_, '_> {
@@ -25,11 +24,12 @@ impl Reader<'_, '_> {
         let Some(known) = self.job.known.as_ref().filter(|known| known.refused.is_none()) else {
             return self.new_lines();
         };
-        match look::look(self.conn, self.file, &self.stat, known, &mut self.work.bytes_verified)? {
+        let verified = &mut self.work.bytes_verified;
+        match look::look(self.conn, self.file, (&self.stat, self.length), known, verified)? {
             // A generation that was closed in the middle of a line cannot go on there.
             Look::Grown(ends)
                 if known.tail_length == 0
-                    && self.stat.size > known.cursor
+                    && self.length > known.cursor
                     && ends.last_byte().is_some_and(|byte| byte != b'\n') =>
             {
                 self.rewrite(known, Began::Returned)
@@ -42,60 +42,81 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// A source that is not known yet. It may be a copy of one that is.
+    /// A source that is not known yet. It may be a copy of one that is, or hold lines of a session
+    /// that stands in others too.
     fn new_lines(&mut self) -> Result<()> {
-        let Some(original) = self.find_original()? else {
-            let step = Step::Begin { began: Began::First, closing: None, copy_of: None };
-            return self.cut(step, 0, Ends::default(), Tail::default(), None);
-        };
+        let head = self.head();
+        let original = self.find_original(&head)?;
+        let mut lines = OldLines::default();
+        let others = self.find_others(&head)?;
+        for source in &others {
+            lines.read_source(self.conn, *source)?;
+        }
         // A copy is hardly ever much shorter than its original; a file that merely begins like a
         // huge one must not cost as much as the huge one.
-        let most = self.stat.size.saturating_mul(2).saturating_add(1 << 20);
-        let lines = OldLines::read(self.conn, original.generation, most)?;
-        let copy_of = Some(original.generation);
-        let step = Step::Begin { began: Began::Copy, closing: None, copy_of };
-        let mut old = if original.is_same_session { Old::Lines(lines) } else { Old::Copied(lines) };
-        self.cut(step, 0, Ends::default(), Tail::default(), Some(&mut old))
+        let most = self.length.saturating_mul(2).saturating_add(1 << 20);
+        if let Some((generation, _)) = original.filter(|(_, source)| !others.contains(source)) {
+            lines.read(self.conn, generation, most)?;
+        }
+        let began = if original.is_some() { Began::Copy } else { Began::First };
+        let copy_of = original.map(|(generation, _)| generation);
+        let step = Step::Begin { began, closing: None, copy_of };
+        let mut old = Some(Old::Copied(lines)).filter(|old| !old.is_empty());
+        self.cut(step, 0, Ends::default(), Tail::default(), old.as_mut())
     }
 
     fn rewrite(&mut self, known: &Known, began: Began) -> Result<()> {
-        let mut old = Old::Lines(OldLines::read(self.conn, known.generation, u64::MAX)?);
+        let mut lines = OldLines::default();
+        lines.read(self.conn, known.generation, u64::MAX)?;
         let step = Step::Begin {
             began,
             closing: tail::closing(self.conn, self.format, self.origin, known)?,
             copy_of: None,
         };
-        self.cut(step, 0, Ends::default(), Tail::default(), Some(&mut old))
+        self.cut(step, 0, Ends::default(), Tail::default(), Some(&mut Old::Lines(lines)))
+    }
+
+    /// The first kilobyte, or all of it.
+    fn head(&self) -> Vec<u8> {
+        let mut head = vec![0; HEAD.min(usize::try_from(self.length).unwrap_or(HEAD))];
+        if self.file.read_exact_at(&mut head, 0).is_ok() { head } else { Vec::new() }
     }
 
     /// A generation that begins with the same kilobyte as this new file, or is as short and the same.
-    fn find_original(&mut self) -> Result<Option<Original>> {
-        let length = HEAD.min(usize::try_from(self.stat.size).unwrap_or(HEAD));
-        let mut head = vec![0; length];
-        if length == 0 || self.file.read_exact_at(&mut head, 0).is_err() {
+    fn find_original(&self, head: &[u8]) -> Result<Option<(GenerationId, SourceId)>> {
+        if head.is_empty() {
             return Ok(None);
         }
-        let found = self
+        Ok(self
             .conn
             .prepare_cached(
-                "SELECT g.id, s.format, s.first_path
-                   FROM generations g JOIN sources s ON s.id = g.source
-                  WHERE g.head = ?1 AND g.head_length = ?2
-                  ORDER BY g.cursor DESC, g.id LIMIT 1",
+                "SELECT id, source FROM generations
+                  WHERE head = ?1 AND head_length = ?2
+                  ORDER BY cursor DESC, id LIMIT 1",
             )?
-            .query_row((print(&head), length as i64), |row| {
-                Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, Vec<u8>>(2)?))
-            })
-            .optional()?;
-        Ok(found.map(|(generation, format, path)| {
-            let is_same_session = format::by_name(&format).is_some_and(|format| {
-                let origin = format.origin(&path);
-                format.name() == self.format.name()
-                    && (&origin.agent, &origin.session)
-                        == (&self.origin.agent, &self.origin.session)
-            });
-            Original { generation, is_same_session }
-        }))
+            .query_row((print(head), head.len() as i64), |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?)
+    }
+
+    /// The other files of the session that this new file belongs to.
+    fn find_others(&self, head: &[u8]) -> Result<Vec<SourceId>> {
+        let session = read::session_of(self.format, self.origin, head);
+        let Some(session) = session.filter(|_| self.origin.part.is_transcript()) else {
+            return Ok(Vec::new());
+        };
+        let agent = self.origin.agent.as_deref().unwrap_or_default();
+        let mut statement = self.conn.prepare_cached(
+            "SELECT ss.source
+               FROM sessions s
+               JOIN session_sources ss ON ss.session = s.id
+               JOIN sources f ON f.id = ss.source
+              WHERE s.format = ?1 AND s.agent = ?2 AND s.session_id = ?3
+                AND f.kind = 'file' AND ss.part IN ('transcript', 'agent', 'subagent')
+              ORDER BY ss.source",
+        )?;
+        Ok(statement
+            .query_map((self.format.name(), agent, session), |row| row.get(0))?
+            .collect::<Result<_, _>>()?)
     }
 
     /// Cuts the file from `from` on into lines. `old`: store only lines that it does not have.
@@ -111,7 +132,7 @@ impl Reader<'_, '_> {
         let mut at = from;
         let mut cut =
             Cut { carry: tail.bytes, stored: tail.length, long: tail.long_head, ..Cut::default() };
-        let mut end_of_file = self.stat.size;
+        let mut end_of_file = self.length;
         while at < end_of_file {
             let filled = cut.carry.len();
             let got = self.fill(&mut cut.carry, at, end_of_file);
@@ -149,11 +170,8 @@ impl Reader<'_, '_> {
             cut.tail = cut.carry.get(stored..).unwrap_or_default().to_vec();
             ends.add(&cut.tail);
         }
-        // Only a file that was read to its end is remembered with its size.
-        self.stat.size = self.stat.size.min(end_of_file);
-        let mut piece = self.finish_piece(&mut cut, &ends, &mut step);
-        piece.is_last = true;
-        self.builder.piece(piece)
+        let piece = self.finish_piece(&mut cut, &ends, &mut step);
+        self.finish(piece, end_of_file)
     }
 
     /// Reads on from `at`, behind what `carry` holds. Returns how much was read.
@@ -205,7 +223,7 @@ impl Reader<'_, '_> {
             let (line, others) = first_line(lines);
             lines = others;
             match old.as_deref_mut().and_then(|old| old.find(line)) {
-                Some(Found::Same(generation, old)) => cut.same(generation, old.start, old.length),
+                Some(Found::Same(old)) => cut.same(old.generation, old.start, old.length),
                 Some(Found::Copied(old)) => {
                     self.work.lines_parsed += 1;
                     self.builder.repeat(old.seq, old.length, drafter.draft(line));
@@ -230,7 +248,7 @@ impl Reader<'_, '_> {
         old: Option<&mut Old>,
         start: u64,
     ) -> Option<u64> {
-        let Some(Old::Lines(old)) = old.filter(|_| cut.long.is_none()) else { return None };
+        let old = old.filter(|_| cut.long.is_none())?;
         let mut hasher = blake3::Hasher::new();
         let mut passed = ends.clone();
         let mut buffer = vec![0; READ];
@@ -248,8 +266,24 @@ impl Reader<'_, '_> {
                 break;
             }
         }
-        let line = old.find_hashed(&hasher, at - start)?;
-        cut.same(old.generation, line.start, line.length);
+        match old {
+            Old::Lines(old) => {
+                let line = old.find_hashed(&hasher, at - start)?;
+                cut.same(line.generation, line.start, line.length);
+            }
+            Old::Copied(old) => {
+                let line = old.find_hashed(&hasher, at - start)?;
+                let head = cut.carry.get(..OVERSIZE_HEAD).unwrap_or(&cut.carry);
+                self.work.lines_parsed += 1;
+                let drafter = Drafter::new(self.format, self.origin);
+                self.builder.repeat(
+                    line.seq,
+                    line.length,
+                    drafter.draft_oversize(head, line.length),
+                );
+                cut.own(line.length);
+            }
+        }
         cut.carry.clear();
         *ends = passed;
         Some(at)
@@ -277,35 +311,31 @@ impl Reader<'_, '_> {
     }
 }
 
-/// What a new file is a copy of.
-struct Original {
-    generation: GenerationId,
-    is_same_session: bool,
-}
-
 /// Lines that the ledger has already.
 enum Old {
-    /// Of the same session: they are not records again.
+    /// From before the file was rewritten: they are not records again.
     Lines(OldLines),
-    /// Of another session: they are records of this one too, but their bytes are not stored again.
+    /// In other files: they are records of this one too, but their bytes are not stored again.
     Copied(OldLines),
 }
 
 /// Where a line stands already.
 enum Found {
-    Same(GenerationId, OldLine),
+    Same(OldLine),
     Copied(OldLine),
 }
 
 impl Old {
     fn find(&mut self, line: &[u8]) -> Option<Found> {
         match self {
-            Old::Lines(old) => {
-                let generation = old.generation;
-                old.find(line).map(|line| Found::Same(generation, line))
-            }
+            Old::Lines(old) => old.find(line).map(Found::Same),
             Old::Copied(old) => old.find(line).map(Found::Copied),
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        let (Old::Lines(old) | Old::Copied(old)) = self;
+        old.is_empty()
     }
 }
 

@@ -21,11 +21,11 @@ pub(crate) enum Look {
     Other(Began),
 }
 
-/// Looks at a file whose stat has changed. `verified` counts the bytes that had to be compared.
+/// Looks at a file whose stat has changed and that holds `length` bytes. `verified` counts the bytes that had to be compared.
 pub(crate) fn look(
     conn: &Connection,
     file: &File,
-    stat: &Stat,
+    (stat, length): (&Stat, u64),
     known: &Known,
     verified: &mut u64,
 ) -> Result<Look> {
@@ -35,19 +35,19 @@ pub(crate) fn look(
         Began::Returned
     } else if !is_same_file {
         Began::Replaced
-    } else if stat.size < reached {
+    } else if length < reached {
         Began::Truncated
     } else {
         Began::Rewritten
     };
-    if stat.size < reached {
+    if length < reached {
         return Ok(Look::Other(otherwise));
     }
     let Some(ends) = same_ends(file, known, verified) else {
         return Ok(Look::Other(otherwise));
     };
     // Grown in place is the everyday case. A replaced or merely touched file may differ anywhere.
-    let is_grown_in_place = is_same_file && stat.size > reached;
+    let is_grown_in_place = is_same_file && length > reached;
     if !is_grown_in_place && !has_same_prefix(conn, file, known, verified)? {
         return Ok(Look::Other(otherwise));
     }
@@ -58,11 +58,11 @@ pub(crate) fn look(
 pub(crate) fn same_content(
     conn: &Connection,
     file: &File,
-    stat: &Stat,
+    length: u64,
     known: &Known,
     verified: &mut u64,
 ) -> Result<Option<Ends>> {
-    if stat.size != known.reached() {
+    if length != known.reached() {
         return Ok(None);
     }
     let Some(ends) = same_ends(file, known, verified) else { return Ok(None) };
@@ -100,7 +100,8 @@ fn has_same_prefix(
         }
         Ok(())
     };
-    spans::stream(conn, known.generation, &mut compare)?;
-    spans::stream_tail(conn, known.generation, &mut compare)?;
+    let snapshot = conn.unchecked_transaction()?;
+    spans::stream(&snapshot, known.generation, &mut compare)?;
+    spans::stream_tail(&snapshot, known.generation, &mut compare)?;
     Ok(is_same)
 }

@@ -11,7 +11,9 @@
 //! same ledger however many threads read them.
 
 mod batch;
+mod changed;
 mod changes;
+mod decompress;
 mod discover;
 mod document;
 mod index;
@@ -26,14 +28,15 @@ mod write;
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub(crate) use changed::claimed;
 pub use discover::RootPath;
-pub(crate) use discover::{Discovery, RootState, absolute, discover, summarise};
+pub(crate) use discover::{Discovery, Folder, RootState, absolute, discover, summarise};
 
 use crate::ledger::Ledger;
 use crate::project::rebuild;
@@ -61,7 +64,7 @@ const QUEUE: usize = 2;
 /// Units of work that may be read, or wait to be written, beside those that are being read.
 const AHEAD: usize = 2;
 
-/// At most this many files that begin alike are read one after another.
+/// At most this many files that are alike are read one after another.
 const MOST_PHASES: usize = 16;
 
 /// How often files are looked at again that another process moved meanwhile.
@@ -97,19 +100,77 @@ pub fn collect(
     roots: &[RootPath],
     progress: &mut dyn FnMut(Progress),
 ) -> Result<SyncReport> {
+    Ok(sweep(ledger, roots, progress)?.report)
+}
+
+/// Collects what is new in the files of these names, if they are files that quipu follows already
+/// and that only changed: a look at a few files, however many others there are.
+///
+/// `None` if more may have happened than that (a new file, a renamed or deleted one, a link): then
+/// only [`collect`] can tell, and nothing was done. Names that no format claims are passed over.
+pub fn collect_changed(
+    ledger: &mut Ledger,
+    roots: &[RootPath],
+    changed: &[PathBuf],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Option<SyncReport>> {
     let roots = &resolve(roots);
-    let mut report = SyncReport::default();
+    if rebuild::is_behind(ledger.conn())? {
+        return Ok(None);
+    }
+    let mut sweep = Sweep::default();
+    for _ in 0..TRIES {
+        let Some((discovery, known)) = changed::find(ledger.conn(), roots, changed)? else {
+            return Ok(None);
+        };
+        let plan = plan::plan(roots, &discovery, known);
+        if carry_out(ledger, roots, plan, discovery, &mut sweep, progress)? == 0 {
+            break;
+        }
+    }
+    finish(ledger, &sweep.report, progress)?;
+    Ok(Some(sweep.report))
+}
+
+/// What one look at everything found.
+#[derive(Debug, Default)]
+pub(crate) struct Sweep {
+    pub(crate) report: SyncReport,
+    /// Every folder that may hold a file to collect.
+    pub(crate) folders: Vec<Folder>,
+    /// Files and folders that should be read and cannot, and why.
+    pub(crate) unreadable: Vec<(PathBuf, String)>,
+}
+
+/// Collects everything new under `roots`, and says where it looked.
+pub(crate) fn sweep(
+    ledger: &mut Ledger,
+    roots: &[RootPath],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Sweep> {
+    let roots = &resolve(roots);
+    let mut sweep = Sweep::default();
     if rebuild::is_behind(ledger.conn())? {
         rebuild::catch_up(ledger, &mut |done, total| {
             progress(Progress::Rebuilding { done, total })
         })?;
     }
     for _ in 0..TRIES {
-        let dropped = collect_once(ledger, roots, &mut report, progress)?;
+        let dropped = collect_once(ledger, roots, &mut sweep, progress)?;
         if dropped == 0 {
             break;
         }
     }
+    finish(ledger, &sweep.report, progress)?;
+    Ok(sweep)
+}
+
+/// What follows when everything is read.
+fn finish(
+    ledger: &mut Ledger,
+    report: &SyncReport,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<()> {
     if chunks::wants_sealing(ledger.conn())? {
         ledger.write(chunks::seal)?;
     }
@@ -121,7 +182,7 @@ pub fn collect(
             progress(Progress::Rebuilding { done, total })
         })?;
     }
-    Ok(report)
+    Ok(())
 }
 
 /// Roots by their real path, so that a root reached through a link is the root itself.
@@ -139,7 +200,7 @@ pub(crate) fn resolve(roots: &[RootPath]) -> Vec<RootPath> {
 fn collect_once(
     ledger: &mut Ledger,
     roots: &[RootPath],
-    report: &mut SyncReport,
+    sweep: &mut Sweep,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<usize> {
     let known = known::all(ledger.conn())?;
@@ -150,8 +211,20 @@ fn collect_once(
         })
     };
     let plan = plan::plan(roots, &discovery, known);
-    let mut skipped = discovery.skipped;
+    carry_out(ledger, roots, plan, discovery, sweep, progress)
+}
 
+/// Does what is planned. Returns how many files have to be looked at again.
+fn carry_out(
+    ledger: &mut Ledger,
+    roots: &[RootPath],
+    plan: Plan,
+    discovery: Discovery,
+    sweep: &mut Sweep,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<usize> {
+    let mut skipped = discovery.skipped;
+    let report = &mut sweep.report;
     report.sources = plan.jobs.len() as u64 + plan.unchanged;
     report.gone += plan.gone.len() as u64;
     report.renamed += plan.renamed.len() as u64;
@@ -174,34 +247,58 @@ fn collect_once(
     }
 
     let mut dropped = 0;
-    for jobs in phases(plan) {
+    for jobs in phases(roots, plan) {
         if !jobs.is_empty() {
             dropped += run(ledger, roots, &jobs, report, &mut skipped, progress)?;
         }
     }
     report.skipped = summarise(roots, &skipped);
+    sweep.folders = discovery.folders;
+    sweep.unreadable = skipped.iter().filter_map(|skip| unreadable(roots, skip)).collect();
     Ok(dropped)
 }
 
-/// New files that begin alike may be copies of each other: the longer waits until the shorter is in
-/// the ledger.
-fn phases(plan: Plan) -> Vec<Vec<Job>> {
-    let mut alike: HashMap<known::Print, Vec<(u64, usize)>> = HashMap::new();
+/// Where something is that cannot be read, and why.
+fn unreadable(roots: &[RootPath], skip: &Skipped) -> Option<(PathBuf, String)> {
+    let Reason::Unreadable(why) = &skip.reason else { return None };
+    Some((absolute(&roots.get(skip.root)?.path, &skip.path), why.clone()))
+}
+
+/// New files that begin alike, or are of one session, may be copies of each other: the longer waits
+/// until the shorter is in the ledger.
+fn phases(roots: &[RootPath], plan: Plan) -> Vec<Vec<Job>> {
+    let mut alike: HashMap<Alike, Vec<usize>> = HashMap::new();
     for (index, job) in plan.jobs.iter().enumerate().filter(|(_, job)| job.known.is_none()) {
-        let mut head = vec![0; known::HEAD.min(usize::try_from(job.size).unwrap_or(known::HEAD))];
-        let is_read = read::open(&job.root_path, &job.absolute)
-            .and_then(|file| file.read_exact_at(&mut head, 0))
-            .is_ok();
-        if is_read && !head.is_empty() {
-            alike.entry(known::print(&head)).or_default().push((job.size, index));
+        let Some(format) = roots.get(job.root).map(|root| root.format) else { continue };
+        let origin = format.origin(&job.path);
+        let head = read::head(format, job);
+        if origin.part.is_transcript()
+            && let Some(session) = read::session_of(format, &origin, &head)
+        {
+            let session = Alike::Session(format.name(), origin.agent, session);
+            alike.entry(session).or_default().push(index);
+        }
+        if !head.is_empty() {
+            alike.entry(Alike::Head(known::print(&head))).or_default().push(index);
         }
     }
-    let mut phase_of: HashMap<usize, usize> = HashMap::new();
-    for mut group in alike.into_values().filter(|group| group.len() > 1) {
-        group.sort_unstable();
-        for (phase, (_, index)) in group.into_iter().enumerate() {
-            phase_of.insert(index, phase.min(MOST_PHASES - 1));
+    alike.retain(|_, jobs| jobs.len() > 1);
+    let mut alike_to: HashMap<usize, Vec<&Alike>> = HashMap::new();
+    for (key, jobs) in &alike {
+        for job in jobs {
+            alike_to.entry(*job).or_default().push(key);
         }
+    }
+    let mut waiting: Vec<(u64, usize)> =
+        alike_to.keys().filter_map(|job| Some((plan.jobs.get(*job)?.size, *job))).collect();
+    waiting.sort_unstable();
+    let mut next: HashMap<&Alike, usize> = HashMap::new();
+    let mut phase_of: HashMap<usize, usize> = HashMap::new();
+    for (_, job) in waiting {
+        let keys = alike_to.get(&job).map_or(&[][..], Vec::as_slice);
+        let phase = keys.iter().filter_map(|key| next.get(key)).max().copied().unwrap_or(0);
+        next.extend(keys.iter().map(|key| (*key, phase + 1)));
+        phase_of.insert(job, phase.min(MOST_PHASES - 1));
     }
     let mut phases: Vec<Vec<Job>> = Vec::new();
     for (index, job) in plan.jobs.into_iter().enumerate() {
@@ -214,6 +311,15 @@ fn phases(plan: Plan) -> Vec<Vec<Job>> {
         }
     }
     phases
+}
+
+/// What two new files may have in common.
+#[derive(PartialEq, Eq, Hash)]
+enum Alike {
+    /// The first kilobyte.
+    Head(known::Print),
+    /// The session: format, agent, id.
+    Session(&'static str, Option<String>, String),
 }
 
 /// Reads and writes some jobs. Returns how many were dropped.
@@ -320,7 +426,7 @@ fn units(jobs: &[Job]) -> Vec<std::ops::Range<usize>> {
 
 /// What the reading threads share.
 struct Readers<'a> {
-    path: std::path::PathBuf,
+    path: PathBuf,
     roots: &'a [RootPath],
     jobs: &'a [Job],
     units: &'a [std::ops::Range<usize>],
@@ -384,7 +490,9 @@ impl Readers<'_> {
         for number in unit {
             let Some(job) = self.jobs.get(number) else { break };
             let Some(root) = self.roots.get(job.root) else { break };
-            match read::read(ledger.conn(), root.format, job, number, &mut builder, work)? {
+            let folder = self.path.parent().unwrap_or(Path::new(""));
+            let ledger = read::Held { conn: ledger.conn(), folder };
+            match read::read(&ledger, root.format, job, number, &mut builder, work)? {
                 Outcome::Done => {}
                 Outcome::Skipped(reason) => {
                     skipped.push(Skipped { root: job.root, path: job.path.clone(), reason })

@@ -6,7 +6,6 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use quipu_transcript::format::{self, Framing};
@@ -90,7 +89,7 @@ pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>)
                 && let Some(&stranger) = strangers.get(&source.stat.file())
                 && let Some(found) = discovery.found.get(stranger)
                 && roots.get(found.root).is_some_and(|root| {
-                    root.format.name() == source.format && is_moved(&root.path, source, found)
+                    root.format.name() == source.format && is_moved(root, source, found)
                 })
                 && claimed.insert(stranger)
             {
@@ -126,7 +125,11 @@ pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>)
                 || (moved_here.contains_key(&index)
                     && (source.stat.size, source.stat.mtime_ns)
                         == (found.stat.size, found.stat.mtime_ns));
-            let is_done = source.stat.size == source.reached()
+            // A compressed file that is remembered with its size was read to its end.
+            let is_compressed =
+                roots.get(found.root).is_some_and(|root| root.format.is_compressed(&found.path));
+            let is_done = is_compressed
+                || source.stat.size == source.reached()
                 || source.refused.is_some()
                 || is_kept_whole(source);
             if is_same && is_done {
@@ -184,15 +187,12 @@ fn is_absent(path: &Path) -> bool {
 
 /// Whether a file of the same inode is the same file under another name. File systems reuse inodes
 /// at once, so anything but an untouched file has to begin with the same bytes.
-fn is_moved(root: &Path, known: &Known, found: &Found) -> bool {
+fn is_moved(root: &RootPath, known: &Known, found: &Found) -> bool {
     if (found.stat.mtime_ns, found.stat.size) == (known.stat.mtime_ns, known.stat.size) {
         return true;
     }
-    if known.head_length == 0 || found.stat.size < known.head_length as u64 {
-        return false;
-    }
-    let mut head = vec![0; known.head_length];
-    super::read::open(root, &absolute(root, &found.path))
-        .and_then(|file| file.read_exact_at(&mut head, 0))
-        .is_ok_and(|()| known::print(&head) == known.head)
+    let path = absolute(&root.path, &found.path);
+    known.head_length > 0
+        && super::read::head_of(root, &found.path, &path, known.head_length)
+            .is_some_and(|head| known::print(&head) == known.head)
 }

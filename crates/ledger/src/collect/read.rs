@@ -10,6 +10,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use quipu_transcript::entry::Says;
 use quipu_transcript::format::{Format, Framing, Origin};
 use quipu_transcript::names;
 use quipu_transcript::record;
@@ -17,7 +18,9 @@ use rusqlite::Connection;
 use rustix::fs::OFlags;
 
 use super::batch::{Builder, Ends, Piece, Step};
-use super::discover::{Reason, Stat};
+use super::decompress::{self, Unfolded};
+use super::discover::{Reason, RootPath, Stat};
+use super::known::HEAD;
 use super::lines::Cut;
 use super::plan::Job;
 use crate::Result;
@@ -46,9 +49,16 @@ pub(crate) enum Outcome {
     Skipped(Reason),
 }
 
+/// The ledger, as readers see it.
+pub(crate) struct Held<'a> {
+    pub(crate) conn: &'a Connection,
+    /// Where it lies, and where files are decompressed.
+    pub(crate) folder: &'a Path,
+}
+
 /// Reads one file and hands its pieces to `builder`.
 pub(crate) fn read(
-    conn: &Connection,
+    ledger: &Held<'_>,
     format: &'static dyn Format,
     job: &Job,
     number: usize,
@@ -64,25 +74,57 @@ pub(crate) fn read(
         Ok(_) => return Ok(Outcome::Skipped(Reason::NotAFile)),
         Err(error) => return Ok(Outcome::Skipped(Reason::Unreadable(error.to_string()))),
     };
+    let is_compressed = format.is_compressed(&job.path);
+    let mut damage = None;
+    let mut refused = None;
+    let (file, length) = if is_compressed {
+        match decompress::unfold(&file, stat.size, ledger.folder) {
+            Ok(Unfolded::Whole(plain)) => (plain.file, plain.length),
+            Ok(Unfolded::Damaged(plain, what)) => {
+                damage = Some(what);
+                (plain.file, plain.length)
+            }
+            Ok(Unfolded::Refused(why)) => {
+                refused = Some(why);
+                (file, 0)
+            }
+            Err(error) => {
+                let why = format!("cannot be decompressed: {error}");
+                return Ok(Outcome::Skipped(Reason::Unreadable(why)));
+            }
+        }
+    } else {
+        (file, stat.size)
+    };
     let first_path = job.known.as_ref().map_or(&job.path, |known| &known.first_path);
     let origin = format.origin(first_path);
     let mut reader = Reader {
-        conn,
+        conn: ledger.conn,
         format,
         origin: &origin,
         file: &file,
         stat,
+        length,
+        is_compressed,
+        damage,
         job,
         number,
         builder,
         work,
         is_still: is_still(&stat),
     };
+    if let Some(why) = refused {
+        // What was collected of it before stays as it is.
+        if job.known.as_ref().is_none_or(|known| known.refused.is_some()) {
+            reader.refuse(why)?;
+        }
+        return Ok(Outcome::Skipped(Reason::LeftOut(why)));
+    }
     if job.is_probe
         && job.known.as_ref().is_none_or(|known| known.refused.is_some())
         && !reader.probe()
     {
-        reader.refuse()?;
+        reader.refuse("no line of it is a record")?;
         return Ok(Outcome::Skipped(Reason::NotATranscript));
     }
     match origin.part.framing() {
@@ -110,6 +152,50 @@ pub(crate) fn open(root: &Path, path: &Path) -> std::io::Result<File> {
     OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
 }
 
+/// The first kilobyte of what a file holds, or all of it.
+pub(crate) fn head(format: &dyn Format, job: &Job) -> Vec<u8> {
+    let Ok(file) = open(&job.root_path, &job.absolute) else { return Vec::new() };
+    if format.is_compressed(&job.path) {
+        return decompress::head(&file, HEAD);
+    }
+    let mut head = vec![0; HEAD.min(usize::try_from(job.size).unwrap_or(HEAD))];
+    if file.read_exact_at(&mut head, 0).is_ok() { head } else { Vec::new() }
+}
+
+/// The first `length` bytes of what a file holds, if there are so many.
+pub(crate) fn head_of(
+    root: &RootPath,
+    relative: &[u8],
+    path: &Path,
+    length: usize,
+) -> Option<Vec<u8>> {
+    let file = open(&root.path, path).ok()?;
+    let head = if root.format.is_compressed(relative) {
+        decompress::head(&file, length)
+    } else {
+        let mut head = vec![0; length];
+        file.read_exact_at(&mut head, 0).ok()?;
+        head
+    };
+    (head.len() == length).then_some(head)
+}
+
+/// The session that a file belongs to, by its path or else by the header that it begins with.
+pub(crate) fn session_of(format: &dyn Format, origin: &Origin, head: &[u8]) -> Option<String> {
+    if origin.session.is_some() {
+        return origin.session.clone();
+    }
+    let line = head.split(|byte| *byte == b'\n').next()?;
+    let mut session = None;
+    record::read(format, origin, line, &mut |entry| {
+        session = session.take().or(entry.says.iter().find_map(|said| match said {
+            Says::SessionId(id) => Some(id.to_string()),
+            _ => None,
+        }));
+    });
+    session
+}
+
 fn is_still(stat: &Stat) -> bool {
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -123,7 +209,13 @@ pub(super) struct Reader<'a, 'b> {
     pub(super) format: &'static dyn Format,
     pub(super) origin: &'a Origin,
     pub(super) file: &'a File,
+    /// Of the file on disk.
     pub(super) stat: Stat,
+    /// How many bytes there are to read.
+    pub(super) length: u64,
+    pub(super) is_compressed: bool,
+    /// Why there are not more of them.
+    damage: Option<&'static str>,
     pub(super) job: &'a Job,
     pub(super) number: usize,
     pub(super) builder: &'a mut Builder<'b>,
@@ -134,7 +226,7 @@ pub(super) struct Reader<'a, 'b> {
 impl Reader<'_, '_> {
     /// Whether one of the first lines is a record of this format.
     fn probe(&mut self) -> bool {
-        let mut head = vec![0; PROBE.min(usize::try_from(self.stat.size).unwrap_or(PROBE))];
+        let mut head = vec![0; PROBE.min(usize::try_from(self.length).unwrap_or(PROBE))];
         if self.file.read_exact_at(&mut head, 0).is_err() {
             return false;
         }
@@ -149,8 +241,9 @@ impl Reader<'_, '_> {
     }
 
     /// Remembers that nothing is collected from the file, so that it is not looked at again.
-    fn refuse(&mut self) -> Result<()> {
-        let piece = self.piece(Step::Refuse("no line of it is a record"), &Ends::default());
+    fn refuse(&mut self, why: &'static str) -> Result<()> {
+        let mut piece = self.piece(Step::Refuse(why), &Ends::default());
+        piece.stat = self.stat;
         self.builder.piece(piece)
     }
 
@@ -168,6 +261,19 @@ impl Reader<'_, '_> {
         piece
     }
 
+    /// The last piece of a file that was read up to `end`. Only a file that was read to its end is
+    /// remembered with its size.
+    pub(super) fn finish(&mut self, mut piece: Piece, end: u64) -> Result<()> {
+        piece.is_last = true;
+        piece.damage = self.damage;
+        if !self.is_compressed {
+            piece.stat.size = self.stat.size.min(end);
+        } else if end == self.length {
+            piece.stat = self.stat;
+        }
+        self.builder.piece(piece)
+    }
+
     pub(super) fn piece(&self, step: Step, ends: &Ends) -> Piece {
         Piece {
             job: self.number,
@@ -178,8 +284,9 @@ impl Reader<'_, '_> {
             spans: Vec::new(),
             tail: Vec::new(),
             index: None,
-            stat: self.stat,
+            stat: if self.is_compressed { Stat { size: 0, ..self.stat } } else { self.stat },
             prints: ends.prints(),
+            damage: None,
             is_still: self.is_still,
         }
     }

@@ -1,23 +1,25 @@
 //! Finds the lines of an earlier generation in a rewritten or copied file, so that only new lines
 //! are stored.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::Connection;
 
 use crate::chunks::RecordReader;
-use crate::ids::{GenerationId, Seq};
+use crate::ids::{GenerationId, Seq, SourceId};
 use crate::{Result, spans};
 
 /// Lines are compared by 128 bits of BLAKE3: transcripts are hostile, and a collision would give
 /// back other bytes than were collected.
 type LineHash = [u8; 16];
 
-/// The lines of a generation.
+/// The lines of a generation, or of all generations of some sources.
+#[derive(Default)]
 pub(crate) struct OldLines {
-    pub(crate) generation: GenerationId,
     lines: Vec<OldLine>,
     by_hash: HashMap<LineHash, usize>,
+    /// The records that hold them.
+    holders: HashSet<Seq>,
     /// The line that would follow the last one found.
     next: usize,
 }
@@ -25,6 +27,9 @@ pub(crate) struct OldLines {
 /// A line of a generation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OldLine {
+    /// Where it stands …
+    pub(crate) generation: GenerationId,
+    /// … and from which byte on.
     pub(crate) start: u64,
     pub(crate) length: u64,
     /// The record that holds its bytes.
@@ -33,37 +38,82 @@ pub(crate) struct OldLine {
 }
 
 impl OldLines {
-    /// Reads the lines of a generation, at most about `most` bytes of them. Memory: about 80 bytes
+    /// Reads the lines of a generation, at most about `most` bytes of them. Memory: about 100 bytes
     /// a line.
-    pub(crate) fn read(conn: &Connection, generation: GenerationId, most: u64) -> Result<OldLines> {
-        let mut lines = Vec::new();
+    pub(crate) fn read(
+        &mut self,
+        conn: &Connection,
+        generation: GenerationId,
+        most: u64,
+    ) -> Result<()> {
+        // One snapshot: otherwise each of some thousand questions would take and give back a lock.
+        let snapshot = conn.unchecked_transaction()?;
+        let conn = &*snapshot;
         let mut reader = RecordReader::new(conn);
-        let mut holder_of =
-            conn.prepare_cached("SELECT coalesce(same_as, seq) FROM records WHERE seq = ?1")?;
         'runs: for run in spans::runs(conn, generation)? {
             let (mut seq, mut start, end) = (run.first_seq, run.start, run.start + run.length);
             while start < end {
                 if start > most {
                     break 'runs;
                 }
-                let mut hasher = blake3::Hasher::new();
-                let mut length = 0;
-                reader.stream(seq, &mut |part| {
-                    hasher.update(part);
-                    length += part.len() as u64;
-                    Ok(true)
-                })?;
-                let holder = holder_of.query_row([seq], |row| row.get(0))?;
-                lines.push(OldLine { start, length, seq: holder, hash: finish(&hasher) });
-                start += length;
+                let holder = holder_of(conn, seq)?;
+                start += self.add(&mut reader, generation, start, seq, holder)?;
                 seq = Seq(seq.0 + 1);
             }
         }
-        let mut by_hash = HashMap::with_capacity(lines.len());
-        for (index, line) in lines.iter().enumerate() {
-            by_hash.entry(line.hash).or_insert(index);
+        Ok(())
+    }
+
+    /// Reads every line that a source ever had and that is not here yet.
+    pub(crate) fn read_source(&mut self, conn: &Connection, source: SourceId) -> Result<()> {
+        let mut reader = RecordReader::new(conn);
+        let mut statement = conn.prepare_cached(
+            "SELECT g.id, s.start, s.first_seq, s.last_seq
+               FROM generations g JOIN spans s ON s.generation = g.id
+              WHERE g.source = ?1 AND s.first_seq IS NOT NULL
+              ORDER BY g.id, s.start",
+        )?;
+        let mut spans = statement.query([source])?;
+        while let Some(span) = spans.next()? {
+            let (generation, mut start) = (span.get(0)?, span.get::<_, i64>(1)? as u64);
+            let (first, last): (Seq, Seq) = (span.get(2)?, span.get(3)?);
+            for seq in (first.0..=last.0).map(Seq) {
+                let holder = holder_of(conn, seq)?;
+                // A copy of a copy costs no more than its rows.
+                if holder == seq || !self.holders.contains(&holder) {
+                    start += self.add(&mut reader, generation, start, seq, holder)?;
+                }
+            }
         }
-        Ok(OldLines { generation, lines, by_hash, next: 0 })
+        Ok(())
+    }
+
+    /// Adds the line of a record and returns its length.
+    fn add(
+        &mut self,
+        reader: &mut RecordReader<'_>,
+        generation: GenerationId,
+        start: u64,
+        seq: Seq,
+        holder: Seq,
+    ) -> Result<u64> {
+        let mut hasher = blake3::Hasher::new();
+        let mut length = 0;
+        reader.stream(seq, &mut |part| {
+            hasher.update(part);
+            length += part.len() as u64;
+            Ok(true)
+        })?;
+        let hash = finish(&hasher);
+        self.by_hash.entry(hash).or_insert(self.lines.len());
+        self.holders.insert(holder);
+        self.lines.push(OldLine { generation, start, length, seq: holder, hash });
+        Ok(length)
+    }
+
+    /// Whether there is nothing to find.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
     }
 
     /// Finds a line (with its newline) in the old generation.
@@ -85,6 +135,13 @@ impl OldLines {
         self.next = index + 1;
         Some(*line)
     }
+}
+
+/// The record that holds a record's bytes.
+fn holder_of(conn: &Connection, seq: Seq) -> Result<Seq> {
+    Ok(conn
+        .prepare_cached("SELECT coalesce(same_as, seq) FROM records WHERE seq = ?1")?
+        .query_row([seq], |row| row.get(0))?)
 }
 
 fn finish(hasher: &blake3::Hasher) -> LineHash {

@@ -50,7 +50,7 @@ impl Position {
             number: known.number,
             cursor: known.cursor,
             tail_length: known.tail_length,
-            is_fresh: known.number > 1 && known.stat.size > known.reached(),
+            is_fresh: known.number > 1 && known.is_unfinished(),
         }
     }
 }
@@ -255,6 +255,10 @@ impl<'a> Writer<'a> {
             (Step::Refuse(_), Some(Progress::At(position))) => *position,
             _ => return Err(Error::damaged("a piece that goes on from nowhere".to_owned())),
         };
+        if let Some(what) = piece.damage {
+            let (at, source) = (clock::now_ms(), position.source.0);
+            self.event(tx, &Event::Damaged { at, source, what: what.to_owned() })?;
+        }
         if let Some(long) = piece.closes_long_tail.take() {
             let length = position.tail_length + long.rest.len() as u64;
             self.long_record(tx, format, &origin, &mut position, length, &long.rest, long.draft)?;
@@ -514,23 +518,22 @@ struct Record {
 /// Stores the spans of a piece, and the records that are its own, from `position` on.
 fn store_spans(
     tx: &Transaction<'_>,
-    spans: &[SpanPlan],
+    plans: &[SpanPlan],
     position: &mut Position,
     seq: &mut Seq,
     lengths: &mut dyn Iterator<Item = (u64, Option<Seq>)>,
 ) -> Result<Vec<Record>> {
     let mut stored = Vec::new();
-    for span in spans {
+    let mut flattener = spans::Flattener::default();
+    for span in plans {
         match *span {
             SpanPlan::Same { generation, start, length } => {
-                records::same_span(
-                    tx,
-                    position.generation,
-                    position.cursor,
-                    length,
-                    generation,
-                    start,
-                )?;
+                let mut at = position.cursor;
+                let stretch = spans::Stretch { generation, start, length };
+                for same in flattener.flatten(tx, position.number, stretch)? {
+                    records::same_span(tx, position.generation, at, &same)?;
+                    at += same.length;
+                }
             }
             SpanPlan::Own { records: number, length } => {
                 let first = *seq;

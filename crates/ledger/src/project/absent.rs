@@ -16,7 +16,7 @@ pub(crate) fn mark(tx: &Transaction<'_>, source: SourceId) -> Result<()> {
     let Some(newest) = newest else { return Ok(()) };
     let mut missing = own_records(tx, source)?;
     let mut lengths =
-        tx.prepare_cached("SELECT seq, length FROM records WHERE seq >= ?1 ORDER BY seq")?;
+        tx.prepare_cached("SELECT seq, length, same_as FROM records WHERE seq >= ?1 ORDER BY seq")?;
     for run in spans::runs(tx, newest)? {
         let mut left = run.length;
         let mut rows = lengths.query([run.first_seq])?;
@@ -24,6 +24,10 @@ pub(crate) fn mark(tx: &Transaction<'_>, source: SourceId) -> Result<()> {
             && let Some(row) = rows.next()?
         {
             missing.remove(&row.get(0)?);
+            // What came back is not missing where it stood before either.
+            if let Some(same) = row.get(2)? {
+                missing.remove(&same);
+            }
             left = left.saturating_sub(row.get::<_, i64>(1)? as u64);
         }
     }

@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 
 use quipu_transcript::entry::{
-    Block, Entry, Kind, Marks, Parent, Response, Role, Says, Stop, TitleRank, Usage,
+    Block, CronJob, CronRun, Entry, Kind, Marks, Parent, Response, Role, Says, Stop, TitleRank,
+    Usage,
 };
 use quipu_transcript::format::{Format, Origin, Part};
 use quipu_transcript::problem::{Problem, ProblemKind};
@@ -14,13 +15,15 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use super::kinds;
 use super::search::{self, SearchText};
 use super::usage::Model;
-use crate::ids::PackedId;
+use crate::ids::{PackedId, Seq};
 
 /// What one record says.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) entries: Vec<DraftEntry>,
     pub(crate) problems: Vec<Problem>,
+    /// The record that holds the same bytes.
+    pub(crate) same_as: Option<Seq>,
 }
 
 impl Draft {
@@ -76,6 +79,8 @@ pub(crate) enum Detail {
     Leaf { target: Option<PackedId> },
     Prompt,
     Document { bytes: u64 },
+    CronRun(Box<CronRun<'static>>),
+    CronJobs { bytes: u64, jobs: Vec<CronJob> },
 }
 
 #[derive(Debug)]
@@ -170,7 +175,7 @@ impl<'a> Drafter<'a> {
             let detail = format!("{left_out} more records on one line are not read");
             problems.push(Problem::new(ProblemKind::Oversize, detail));
         }
-        Draft { entries, problems }
+        Draft { entries, problems, same_as: None }
     }
 
     /// Reads the head of a record that is too long to be read whole.
@@ -186,7 +191,7 @@ impl<'a> Drafter<'a> {
             drafted.text.left_out += length - head.len() as u64;
             entries.push(drafted);
         });
-        Draft { entries, problems }
+        Draft { entries, problems, same_as: None }
     }
 
     fn entry(&self, entry: &Entry<'_>, content: i64, ordinal: usize, bytes: u64) -> DraftEntry {
@@ -233,7 +238,12 @@ impl<'a> Drafter<'a> {
             is_side: entry.marks.is_side
                 || matches!(
                     detail,
-                    Detail::Header | Detail::Leaf { .. } | Detail::Prompt | Detail::Document { .. }
+                    Detail::Header
+                        | Detail::Leaf { .. }
+                        | Detail::Prompt
+                        | Detail::Document { .. }
+                        | Detail::CronRun(_)
+                        | Detail::CronJobs { .. }
                 ),
             ..entry.marks
         };
@@ -332,6 +342,8 @@ fn detail(entry: &Entry<'_>, text: &mut SearchText, bytes: u64) -> Detail {
         Kind::Leaf { target, .. } => Detail::Leaf { target: target.as_deref().map(PackedId::pack) },
         Kind::Prompt => Detail::Prompt,
         Kind::Document => Detail::Document { bytes },
+        Kind::CronRun(run) => Detail::CronRun(Box::new(own(run))),
+        Kind::CronJobs(jobs) => Detail::CronJobs { bytes, jobs: jobs.clone() },
         Kind::Message
         | Kind::ModelChange
         | Kind::ThinkingLevel(_)
@@ -339,6 +351,22 @@ fn detail(entry: &Entry<'_>, text: &mut SearchText, bytes: u64) -> Detail {
         | Kind::Reset { .. }
         | Kind::Note
         | Kind::Unknown => Detail::None,
+    }
+}
+
+fn own(run: &CronRun<'_>) -> CronRun<'static> {
+    let owned = |said: &Option<Cow<'_, str>>| said.as_deref().map(|said| said.to_owned().into());
+    CronRun {
+        job: run.job.to_string().into(),
+        action: owned(&run.action),
+        status: owned(&run.status),
+        summary: owned(&run.summary),
+        error: owned(&run.error),
+        session_id: owned(&run.session_id),
+        session_key: owned(&run.session_key),
+        model: owned(&run.model),
+        provider: owned(&run.provider),
+        ..*run
     }
 }
 

@@ -4,7 +4,7 @@
 use quipu_transcript::entry::Role;
 use quipu_transcript::format::Part;
 use quipu_transcript::problem::{Problem, ProblemKind};
-use rusqlite::Transaction;
+use rusqlite::{OptionalExtension, Transaction};
 
 use super::draft::{Detail, DraftEntry, DraftParent, Fact};
 use super::rows::{self, Standing};
@@ -23,6 +23,7 @@ impl Fold {
         place: &Place<'_>,
         tip: &mut Tip,
         id: EntryId,
+        same_as: Option<EntryId>,
         entry: DraftEntry,
     ) -> Result<Option<SessionRow>> {
         if matches!(entry.detail, Detail::Document { .. }) {
@@ -30,8 +31,22 @@ impl Fold {
             self.sessions.save(tx)?;
         }
         let kind = self.kinds.number(tx, &entry.kind)?;
-        let Some(name) = session_name(place, &entry) else {
-            rows::insert(tx, place, id, kind, &Standing::default(), &entry)?;
+        let Some(name) = self.session_name(tx, place, tip, &entry)? else {
+            match first_sighting(tx, same_as, None)? {
+                Some(known) => {
+                    insert_sighting(tx, id, known.id)?;
+                    // A list of jobs that is as it once was is the newest again.
+                    if let Detail::CronJobs { jobs, .. } = &entry.detail {
+                        rows::replace_cron_jobs(tx, place, known.id, jobs)?;
+                    }
+                }
+                None => {
+                    rows::insert(tx, place, id, kind, &Standing::default(), &entry)?;
+                    for problem in &entry.problems {
+                        self.problem(tx, id, place.source, None, problem)?;
+                    }
+                }
+            }
             return Ok(None);
         };
         let session = self.sessions.get(tx, &name, SessionRow(id.0))?;
@@ -44,16 +59,23 @@ impl Fold {
         }
         let mut problems = learn(tx, place, session, &entry)?;
 
-        // The same id again: a repetition is a sighting, anything else a newer version.
+        // The same id again: a repetition is a sighting, anything else a newer version. A line that
+        // the session has elsewhere is a repetition too, with an id or without.
         let older = match &entry.uuid {
             Some(uuid) => session.find(tx, uuid)?,
             None => None,
         };
-        if let Some(known) = older.filter(|known| known.content == entry.content) {
-            tx.prepare_cached("INSERT OR IGNORE INTO sightings (seq, entry) VALUES (?1, ?2)")?
-                .execute((id, known.id))?;
-            tip.last_entry = Some(known.id);
-            tip.last_turn = known.turn;
+        let seen = match older.filter(|known| known.content == entry.content) {
+            Some(known) => Some(known),
+            None => first_sighting(tx, same_as, Some(row))?,
+        };
+        if let Some(known) = seen {
+            insert_sighting(tx, id, known.id)?;
+            tip.has_header |= matches!(entry.detail, Detail::Header);
+            if is_node(&entry) {
+                tip.last_entry = Some(known.id);
+                tip.last_turn = known.turn;
+            }
             return Ok(Some(row));
         }
         session.saw(entry.time);
@@ -140,24 +162,72 @@ impl Fold {
     }
 }
 
-/// The session that an entry belongs to: the file's, or the one that the record names.
-fn session_name(place: &Place<'_>, entry: &DraftEntry) -> Option<Name> {
-    Name::of(place.format, place.origin).or_else(|| {
-        entry.says.iter().find_map(|fact| match fact {
+impl Fold {
+    /// The session that an entry belongs to: the file's, or the one that the record names. In a
+    /// transcript whose name does not tell, the header at its start names it for all that follow.
+    fn session_name(
+        &mut self,
+        tx: &Transaction<'_>,
+        place: &Place<'_>,
+        tip: &Tip,
+        entry: &DraftEntry,
+    ) -> Result<Option<Name>> {
+        if let Some(name) = Name::of(place.format, place.origin) {
+            return Ok(Some(name));
+        }
+        let said = entry.says.iter().find_map(|fact| match fact {
             Fact::SessionId(id) if !id.is_empty() => Some(Name {
                 format: place.format.name(),
                 agent: place.origin.agent.clone().unwrap_or_default(),
                 id: id.to_string(),
             }),
             _ => None,
+        });
+        match tip.session {
+            Some(row)
+                if place.origin.part.is_transcript() && (place.start > 0 || said.is_none()) =>
+            {
+                self.sessions.name_of(tx, place.format, row)
+            }
+            _ => Ok(said),
+        }
+    }
+}
+
+/// The entry of the record that holds the same bytes, if it is of the same session.
+fn first_sighting(
+    tx: &Transaction<'_>,
+    same_as: Option<EntryId>,
+    session: Option<SessionRow>,
+) -> Result<Option<Known>> {
+    let Some(holder) = same_as else { return Ok(None) };
+    Ok(tx
+        .prepare_cached(
+            "SELECT id, content, turn FROM entries
+              WHERE id = coalesce((SELECT entry FROM sightings WHERE seq = ?1), ?1)
+                AND session IS ?2",
+        )?
+        .query_row((holder, session), |row| {
+            Ok(Known { id: row.get(0)?, content: row.get(1)?, turn: row.get(2)? })
         })
-    })
+        .optional()?)
+}
+
+fn insert_sighting(tx: &Transaction<'_>, id: EntryId, entry: EntryId) -> Result<()> {
+    tx.prepare_cached("INSERT OR IGNORE INTO sightings (seq, entry) VALUES (?1, ?2)")?
+        .execute((id, entry))?;
+    Ok(())
 }
 
 /// Whether an entry is a node of the session's tree.
 fn is_node(entry: &DraftEntry) -> bool {
     match entry.detail {
-        Detail::Header | Detail::Leaf { .. } | Detail::Prompt | Detail::Document { .. } => false,
+        Detail::Header
+        | Detail::Leaf { .. }
+        | Detail::Prompt
+        | Detail::Document { .. }
+        | Detail::CronRun(_)
+        | Detail::CronJobs { .. } => false,
         // Bookkeeping without an id of its own stands beside the conversation.
         _ => entry.uuid.is_some() || entry.role.is_some() || !entry.marks.is_side,
     }

@@ -66,7 +66,8 @@ impl Fold {
         let mut session = tip.session;
         for (ordinal, entry) in draft.entries.into_iter().enumerate() {
             let id = EntryId::of(seq, ordinal);
-            session = self.entry(tx, place, &mut tip, id, entry)?.or(session);
+            let same_as = draft.same_as.map(|holder| EntryId::of(holder, ordinal));
+            session = self.entry(tx, place, &mut tip, id, same_as, entry)?.or(session);
         }
         for problem in &draft.problems {
             self.problem(tx, EntryId::of(seq, 0), place.source, session, problem)?;
@@ -108,17 +109,22 @@ impl Fold {
         // What is in memory of its sessions is written first: states are read from the rows.
         self.sessions.save(tx)?;
         session::refresh_states(tx, source)?;
-        let Event::Generation { number, began, .. } = event else { return Ok(()) };
-        let kind = match began.as_str() {
-            "truncated" => ProblemKind::SourceTruncated,
-            "replaced" => ProblemKind::SourceReplaced,
-            "rewritten" => ProblemKind::SourceRewritten,
+        let problem = match event {
+            Event::Generation { number, began, .. } => {
+                let kind = match began.as_str() {
+                    "truncated" => ProblemKind::SourceTruncated,
+                    "replaced" => ProblemKind::SourceReplaced,
+                    "rewritten" => ProblemKind::SourceRewritten,
+                    _ => return Ok(()),
+                };
+                Problem::new(kind, format!("generation {number} began"))
+            }
+            Event::Damaged { what, .. } => Problem::new(ProblemKind::DamagedArchive, what),
             _ => return Ok(()),
         };
         let session: Option<SessionRow> = tx
             .prepare_cached("SELECT min(session) FROM session_sources WHERE source = ?1")?
             .query_row([source], |row| row.get(0))?;
-        let problem = Problem::new(kind, format!("generation {number} began"));
         self.problem(tx, EntryId::of(seq, 0), source, session, &problem)
     }
 

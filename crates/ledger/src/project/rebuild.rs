@@ -92,7 +92,7 @@ fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
     let mut reader = RecordReader::new(tx);
     let mut places: HashMap<GenerationId, Option<Home>> = HashMap::new();
     let mut statement = tx.prepare_cached(
-        "SELECT seq, generation, start, length FROM records WHERE seq > ?1 ORDER BY seq",
+        "SELECT seq, generation, start, length, same_as FROM records WHERE seq > ?1 ORDER BY seq",
     )?;
     let mut rows = statement.query([from])?;
     let (mut done, mut bytes, mut count) = (from, 0, 0);
@@ -110,7 +110,8 @@ fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
         }
         match places.get(&generation) {
             Some(Some(home)) => {
-                let draft = read(&mut reader, home, seq, length)?;
+                let mut draft = read(&mut reader, home, seq, length)?;
+                draft.same_as = row.get(4)?;
                 let place = Place {
                     format: home.format,
                     origin: &home.origin,

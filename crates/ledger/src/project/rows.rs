@@ -1,5 +1,6 @@
 //! The statements that add an entry's rows. What they hold is decided elsewhere.
 
+use quipu_transcript::entry::{CronJob, CronRun};
 use quipu_transcript::problem::{Problem, ProblemKind};
 use rusqlite::Connection;
 
@@ -94,20 +95,15 @@ fn insert_detail(
             )?
             .execute((id, session, project, entry.time, entry.text.prose.as_str()))?;
         }
+        (Detail::CronRun(run), _) => insert_cron_run(conn, place, id, entry.time, run)?,
+        (Detail::CronJobs { bytes, jobs }, session) => {
+            insert_document(conn, place, id, session, *bytes)?;
+            replace_cron_jobs(conn, place, id, jobs)?;
+        }
+        (Detail::Document { bytes }, None) => insert_document(conn, place, id, None, *bytes)?,
         (Detail::Document { bytes }, session) => {
             let origin = place.origin;
-            conn.prepare_cached(
-                "INSERT INTO documents (id, session, source, part, name, bytes)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            )?
-            .execute((
-                id,
-                session,
-                place.source,
-                origin.part.as_str(),
-                &origin.name,
-                *bytes as i64,
-            ))?;
+            insert_document(conn, place, id, session, *bytes)?;
             // Sub-agents put their output beside that of the session they work for.
             conn.prepare_cached(
                 "UPDATE tool_calls SET output = ?3
@@ -160,6 +156,98 @@ fn insert_detail(
             .execute((id, session, target, label))?;
         }
         _ => {}
+    }
+    Ok(())
+}
+
+/// Adds a whole file.
+fn insert_document(
+    conn: &Connection,
+    place: &Place<'_>,
+    id: EntryId,
+    session: Option<SessionRow>,
+    bytes: u64,
+) -> Result<()> {
+    let origin = place.origin;
+    conn.prepare_cached(
+        "INSERT INTO documents (id, session, source, part, agent, name, bytes)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?
+    .execute((
+        id,
+        session,
+        place.source,
+        origin.part.as_str(),
+        &origin.agent,
+        &origin.name,
+        bytes as i64,
+    ))?;
+    Ok(())
+}
+
+fn insert_cron_run(
+    conn: &Connection,
+    place: &Place<'_>,
+    id: EntryId,
+    time: Option<i64>,
+    run: &CronRun<'_>,
+) -> Result<()> {
+    conn.prepare_cached(
+        "INSERT INTO cron_runs
+            (id, source, job_id, action, status, time, run_at, duration_ms, next_run_at, summary,
+             error, session_id, session_key, model, provider)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+    )?
+    .execute(rusqlite::params![
+        id,
+        place.source,
+        run.job,
+        run.action,
+        run.status,
+        time,
+        run.run_at.map(|at| at.0),
+        run.duration_ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX)),
+        run.next_run_at.map(|at| at.0),
+        run.summary,
+        run.error,
+        run.session_id,
+        run.session_key,
+        run.model,
+        run.provider,
+    ])?;
+    Ok(())
+}
+
+/// The jobs of the newest version of a list take the place of those before.
+pub(crate) fn replace_cron_jobs(
+    conn: &Connection,
+    place: &Place<'_>,
+    entry: EntryId,
+    jobs: &[CronJob],
+) -> Result<()> {
+    conn.prepare_cached("DELETE FROM cron_jobs WHERE source = ?1")?.execute([place.source])?;
+    let mut statement = conn.prepare_cached(
+        "INSERT OR REPLACE INTO cron_jobs
+            (source, job_id, entry, name, description, agent, schedule, schedule_json, is_enabled,
+             prompt, created_at, updated_at, next_run_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+    )?;
+    for job in jobs {
+        statement.execute(rusqlite::params![
+            place.source,
+            job.id,
+            entry,
+            job.name,
+            job.description,
+            job.agent,
+            job.schedule,
+            job.schedule_json,
+            job.is_enabled,
+            job.prompt,
+            job.created_at.map(|at| at.0),
+            job.updated_at.map(|at| at.0),
+            job.next_run_at.map(|at| at.0),
+        ])?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The `sessions` table: one row per conversation, kept in memory while its records are folded in.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use quipu_transcript::entry::TitleRank;
 use quipu_transcript::format::{self, Archive, Format, Origin, Part};
@@ -386,7 +386,9 @@ fn state(conn: &Connection, session: SessionRow) -> Result<&'static str> {
         let state = match (row.get::<_, bool>(3)?, archive) {
             (true, _) => "gone",
             (false, Some(Archive::Deleted)) => "deleted",
-            (false, Some(Archive::Reset | Archive::Backup)) => "archived",
+            (false, Some(Archive::Reset | Archive::Backup | Archive::Imported | Archive::Cold)) => {
+                "archived"
+            }
             (false, None) => "live",
         };
         // Alphabetical order happens to be wrong; this is the order of liveliness.
@@ -417,7 +419,8 @@ pub(crate) fn refresh_states(conn: &Connection, source: SourceId) -> Result<()> 
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     rows: HashMap<Name, SessionRow>,
-    open: HashMap<SessionRow, (Name, Session)>,
+    /// In the order of their rows, so that what they hold is written in order.
+    open: BTreeMap<SessionRow, (Name, Session)>,
     /// Responses whose bills were written and have to be compared with their copies.
     billed: BTreeSet<i64>,
 }
@@ -458,6 +461,24 @@ impl Sessions {
             .get_mut(&row)
             .map(|(_, session)| session)
             .ok_or_else(|| crate::Error::damaged("a session lost its row".to_owned()))
+    }
+
+    /// The name of the session of that row.
+    pub(crate) fn name_of(
+        &self,
+        conn: &Connection,
+        format: &'static dyn Format,
+        row: SessionRow,
+    ) -> Result<Option<Name>> {
+        if let Some((name, _)) = self.open.get(&row) {
+            return Ok(Some(name.clone()));
+        }
+        Ok(conn
+            .prepare_cached("SELECT agent, session_id FROM sessions WHERE id = ?1")?
+            .query_row([row], |row| {
+                Ok(Name { format: format.name(), agent: row.get(0)?, id: row.get(1)? })
+            })
+            .optional()?)
     }
 
     /// Writes all rows that changed.

@@ -139,6 +139,7 @@ fn format_status(
                         RootState::Walked => "collected",
                         RootState::Absent => "absent",
                         RootState::Twin => "twin",
+                        RootState::Unreadable => "unreadable",
                     }
                     .to_owned(),
                 })

@@ -235,13 +235,14 @@ CREATE TABLE labels (
 
 CREATE INDEX labels_by_session ON labels (session);
 
--- Whole files that belong to a session.
+-- Whole files, one row for each version. Those that `absent` names are not the newest.
 CREATE TABLE documents (
     id      INTEGER PRIMARY KEY,          -- entry
-    session INTEGER,
+    session INTEGER,                      -- NULL for what belongs to no session
     source  INTEGER NOT NULL,
-    part    TEXT    NOT NULL,
-    name    TEXT    NOT NULL,
+    part    TEXT    NOT NULL,             -- subagent_meta, tool_output, cron_jobs, note
+    agent   TEXT,                         -- whose it is, where the path tells
+    name    TEXT    NOT NULL,             -- base name; of a note the path inside the workspace
     bytes   INTEGER NOT NULL
 ) STRICT;
 
@@ -340,3 +341,43 @@ CREATE TABLE key_history (
 CREATE INDEX key_history_by_session ON key_history (session_id, agent) WHERE session_id IS NOT NULL;
 CREATE INDEX key_history_by_key ON key_history (key);
 CREATE INDEX key_history_by_parent ON key_history (parent_key) WHERE parent_key IS NOT NULL;
+
+-- Runs of scheduled jobs. What they cost is billed to the session that ran.
+CREATE TABLE cron_runs (
+    id          INTEGER PRIMARY KEY,      -- entry
+    source      INTEGER NOT NULL,
+    job_id      TEXT    NOT NULL,
+    action      TEXT,                     -- as written: finished
+    status      TEXT,                     -- as written: ok, error, skipped
+    time        INTEGER,                  -- of the line
+    run_at      INTEGER,
+    duration_ms INTEGER,
+    next_run_at INTEGER,
+    summary     TEXT,
+    error       TEXT,
+    session_id  TEXT,                     -- as written
+    session_key TEXT,
+    model       TEXT,
+    provider    TEXT
+) STRICT;
+
+-- What a job did, in order.
+CREATE INDEX cron_runs_by_job ON cron_runs (job_id, time);
+
+-- Scheduled jobs, of the newest version of each list that can be read.
+CREATE TABLE cron_jobs (
+    source        INTEGER NOT NULL,
+    job_id        TEXT    NOT NULL,
+    entry         INTEGER NOT NULL,       -- the list, in documents
+    name          TEXT,
+    description   TEXT,
+    agent         TEXT,
+    schedule      TEXT    NOT NULL,       -- in words: every 15 minutes
+    schedule_json TEXT,
+    is_enabled    INTEGER NOT NULL,
+    prompt        TEXT,
+    created_at    INTEGER,
+    updated_at    INTEGER,
+    next_run_at   INTEGER,                -- as of that version
+    PRIMARY KEY (source, job_id)
+) STRICT, WITHOUT ROWID;

@@ -307,13 +307,27 @@ fn f5_a_backup_that_is_killed_is_complete_or_not_there() {
     assert_eq!(names(&folder), ["copy.db"]);
 }
 
+/// SQLite's locks of this process on a file.
+#[cfg(target_os = "linux")]
+fn locks(path: &Path) -> usize {
+    use std::os::unix::fs::MetadataExt;
+    let file = format!(":{} ", fs::metadata(path).unwrap().ino());
+    let process = format!(" {} ", std::process::id());
+    let locks = fs::read_to_string("/proc/locks").unwrap();
+    locks.lines().filter(|lock| lock.contains(&file) && lock.contains(&process)).count()
+}
+
+#[cfg(target_os = "linux")]
 #[test]
 fn another_look_at_an_open_ledger_does_not_unlock_it() {
     let home = collected();
     let held = home.open();
+    assert_eq!(locks(&home.ledger_path()), 1);
     // Any descriptor of the file that is closed drops the locks of the whole process.
     drop(Ledger::open_read_only(&home.ledger_path()).unwrap());
+    assert_eq!(locks(&home.ledger_path()), 1);
     drop(home.open());
+    assert_eq!(locks(&home.ledger_path()), 1);
     // Another process that takes itself for the last one would remove the log.
     child::finish(child::start(&home, "open", 1));
     assert!(home.folder().join("data/ledger.db-wal").exists());

@@ -3,8 +3,8 @@
 use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::backups;
 use crate::home::Home;
+use crate::{backups, restores};
 use quipu_ledger::Ledger;
 
 const TASK: &str = "QUIPU_TEST_TASK";
@@ -79,6 +79,12 @@ fn run() {
             quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
         },
         "back up" => drop(backups::back_up(&home, &home.scratch("disk/copy.db")).unwrap()),
+        "restore" => drop(restores::restore(&home, &home.scratch("disk/copy.db")).unwrap()),
+        "hold" => {
+            let held = home.open();
+            restores::hold(&home, &held);
+        }
+        "collect while others restore" => restores::collect_on(&home),
         other => panic!("no such task: {other}"),
     }
 }

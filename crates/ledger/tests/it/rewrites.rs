@@ -71,6 +71,52 @@ fn one_line_changed_in_the_middle() {
 }
 
 #[test]
+fn many_rewrites_make_no_long_chain() {
+    const REWRITES: u32 = 150;
+    let home = Home::quick();
+    let mut texts: Vec<String> = (0..40).map(|number| lines(number..number + 1)).collect();
+    home.write(MAIN, texts.concat());
+    home.sync();
+    let mut versions = vec![texts.concat()];
+    for round in 0..REWRITES {
+        let changed = 20 + (round * 7) % 20;
+        let parent = (changed > 0).then(|| uuid(changed - 1));
+        texts[changed as usize] =
+            line("user", &uuid(changed), parent.as_deref(), &format!("round{round}"));
+        home.write(MAIN, texts.concat());
+        assert_eq!(home.sync().lines_parsed, 1);
+        versions.push(texts.concat());
+    }
+    // How often one has to look on for a byte of the generation just before a flattened one.
+    let chains = "WITH RECURSIVE piece (generation, start, end, steps) AS (
+            SELECT id, 0, cursor, 0 FROM generations WHERE number = 127
+             UNION
+            SELECT s.from_generation,
+                   s.from_start + max(p.start, s.start) - s.start,
+                   s.from_start + min(p.end, s.start + s.length) - s.start,
+                   steps + 1
+              FROM piece p JOIN spans s ON s.generation = p.generation
+             WHERE s.from_generation IS NOT NULL
+               AND s.start < p.end AND p.start < s.start + s.length)
+        SELECT max(steps) FROM piece";
+    assert_eq!(home.one::<i64>(chains), 64);
+    // One line changed: three spans. Only every 64th generation has as many as there are runs.
+    let spans: i64 = home.one(
+        "SELECT count(*) FROM spans
+          WHERE generation IN (
+            SELECT g.id FROM generations g JOIN sources s ON s.id = g.source WHERE s.kind = 'file')",
+    );
+    assert!(spans < 3 * i64::from(REWRITES) + 2 * 80, "{spans} spans");
+    let restored = home.restored(Generations::All);
+    assert_eq!(restored.len(), versions.len());
+    for version in versions {
+        assert!(restored.values().any(|bytes| *bytes == version.as_bytes()));
+    }
+    home.assert_sound();
+    home.assert_rebuilds();
+}
+
+#[test]
 fn replaced_by_the_same_and_grown() {
     let home = Home::new();
     home.write(MAIN, lines(0..10));

@@ -1,22 +1,23 @@
 //! What OpenClaw's file names mean: which are transcripts, whose, and why the others are left out.
 //!
-//! Nothing but `agents/`, one agent, its `sessions/` and its `agent/` (to name the database there)
-//! is ever looked into.
+//! Nothing but `agents/`, one agent, its `sessions/` and its `agent/` (to name the database there),
+//! the folders of archives, and `cron/` is ever looked into.
 
+use super::archives::{self, COLD, IMPORTED};
 use crate::format::{Archive, Claim, Node, Origin, Part};
 use crate::names;
 
 /// Which key leads to which session.
 const INDEX: &[u8] = b"sessions.json";
+/// The agent that there is without any configuration.
+pub(super) const MAIN: &str = "main";
 
 const DATABASE: &str = "OpenClaw's session database: not collected yet";
-const COMPRESSED: &str = "compressed archive: not collected yet";
-const ARCHIVED: &str = "archived transcript: not collected yet";
 
 /// What lies beside `agents/` and is known, but not collected.
 const LEFT_OUT: &[(&[u8], &str)] = &[
     (b"workspace", "workspace notes: not collected yet"),
-    (b"cron", "cron jobs and runs: not collected yet"),
+    (b"cron", "the scheduler's own notes"),
     (b"memory", "semantic memory: derived from the notes"),
     (b"logs", "logs of the gateway"),
     (b"media", "received files"),
@@ -24,8 +25,10 @@ const LEFT_OUT: &[(&[u8], &str)] = &[
     (b"canvas", "web interface"),
     (b"skills", "skills"),
     (b"subagents", "bookkeeping of sub-agent runs"),
-    (b"state", "OpenClaw's state database"),
-    (b"session-sqlite-import-archive", ARCHIVED),
+    (
+        b"state",
+        "OpenClaw's state database, never opened: newer releases keep cron jobs and runs in it",
+    ),
     (b"update-check.json", "update check"),
 ];
 
@@ -46,15 +49,22 @@ pub(super) fn claim(path: &[u8], node: Node) -> Claim {
             [b"agents"] | [b"agents", _] | [b"agents", _, b"sessions" | b"agent"],
             Node::Directory,
         ) => Claim::Enter,
+        (folder, Node::Directory) if is_archive(folder) => Claim::Enter,
         ([b"agents", _, b"sessions", name], Node::File) => claim_session_file(name),
-        ([b"agents", _, b"sessions", b"cold"], Node::Directory) => Claim::LeaveOut(COMPRESSED),
-        ([b"agents", _, .., b"session-sqlite-import-archive"], Node::Directory) => {
-            Claim::LeaveOut(ARCHIVED)
-        }
+        ([folder @ .., name], Node::File) if is_archive(folder) => claim_archived_file(name),
         ([b"agents", _, b"agent", name], Node::File)
             if name.starts_with(b"openclaw-agent.sqlite") =>
         {
             Claim::LeaveOut(DATABASE)
+        }
+        ([b"cron"] | [b"cron", b"runs"], Node::Directory) => Claim::Enter,
+        ([b"cron", b"jobs.json" | b"jobs.json.migrated"], Node::File) => {
+            Claim::Collect(Part::CronJobs)
+        }
+        ([b"cron", b"runs", name], Node::File)
+            if name.ends_with(b".jsonl") || name.ends_with(b".jsonl.migrated") =>
+        {
+            Claim::Collect(Part::CronRuns)
         }
         ([b"workspace", b"reports", ..], _) => Claim::LeaveOut("generated reports"),
         ([first, ..], _) => LEFT_OUT
@@ -78,121 +88,82 @@ fn claim_session_file(name: &[u8]) -> Claim {
     if name.starts_with(INDEX) && !name.starts_with(b"sessions.jsonl") {
         return Claim::LeaveOut("older copy of the session index");
     }
-    if contains(name, b".trajectory.jsonl") || name.ends_with(b".trajectory-path.json") {
-        return Claim::LeaveOut("trajectory of a run: repeats the transcript");
+    claim_transcript(name)
+}
+
+/// A file in a folder of archives.
+fn claim_archived_file(name: &[u8]) -> Claim {
+    if name.starts_with(b".") || name.ends_with(b".tmp") {
+        return Claim::Ignore;
     }
-    if is_checkpoint(name) {
-        return Claim::LeaveOut("checkpoint of a compaction: repeats the transcript");
+    if name.starts_with(b"sessions.json") && !name.starts_with(b"sessions.jsonl") {
+        return Claim::LeaveOut("session index that was moved into the database");
     }
-    if [b".zst".as_slice(), b".gz"].iter().any(|suffix| name.ends_with(suffix)) {
-        return Claim::LeaveOut(COMPRESSED);
+    claim_transcript(name)
+}
+
+fn claim_transcript(name: &[u8]) -> Claim {
+    if let Some(why) = archives::repeats_a_transcript(name) {
+        return Claim::LeaveOut(why);
     }
-    if transcript(name).is_some() {
-        return Claim::Collect(Part::Transcript);
+    if name.ends_with(b".gz") {
+        return Claim::LeaveOut("compressed by somebody else than OpenClaw");
     }
-    if contains(name, b".jsonl.imported-") || name.ends_with(b".full.bak") {
-        return Claim::LeaveOut(ARCHIVED);
+    match archives::transcript(name) {
+        Some(_) => Claim::Collect(Part::Transcript),
+        None => Claim::Ignore,
     }
-    Claim::Ignore
+}
+
+/// Whether a folder holds archived transcripts. Imported ones were seen in three places.
+fn is_archive(folder: &[&[u8]]) -> bool {
+    match folder {
+        [b"agents", _, b"sessions", name] => *name == COLD || *name == IMPORTED,
+        [b"agents", _, b"agent", name] | [b"agents", _, name] | [name] => *name == IMPORTED,
+        _ => false,
+    }
 }
 
 /// See [`crate::format::Format::origin`].
 pub(super) fn origin(path: &[u8]) -> Origin {
-    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
+    let name = parts.last().copied().unwrap_or_default();
     let mut origin = Origin::of(Part::Transcript, text(name));
-    if claim(path, Node::File) == Claim::Collect(Part::Index) {
-        origin.part = Part::Index;
-        origin.agent = path.split(|byte| *byte == b'/').nth(1).map(text);
-        return origin;
-    }
-    if claim(path, Node::File) == Claim::Collect(Part::Transcript)
-        && let Some((stem, archive)) = transcript(name)
-    {
-        origin.agent = path.split(|byte| *byte == b'/').nth(1).map(text);
-        origin.session = Some(session(&text(stem)));
-        origin.archive = archive;
+    if let Claim::Collect(part) = claim(path, Node::File) {
+        origin.part = part;
+        match part {
+            Part::Transcript => name_transcript(&mut origin, &parts, name),
+            Part::Index => origin.agent = parts.get(1).map(|agent| text(agent)),
+            _ => {}
+        }
     }
     origin
 }
 
 /// The session whose live transcript has that file name.
 pub(super) fn session_of(name: &[u8]) -> Option<String> {
-    match transcript(name)? {
-        (stem, None) => Some(session(&text(stem))),
+    match archives::transcript(name)? {
+        (stem, None) => Some(archives::session(&text(stem))),
         (_, Some(_)) => None,
     }
 }
 
-/// The stem of a transcript's name, and why it was put aside. The stem outlives every renaming, so
-/// the session stays the same.
-fn transcript(name: &[u8]) -> Option<(&[u8], Option<Archive>)> {
-    const EXTENSION: &[u8] = b".jsonl";
-    let at = (1..name.len()).find(|at| {
-        name.get(*at..)
-            .and_then(|rest| rest.strip_prefix(EXTENSION))
-            .is_some_and(|rest| matches!(rest.first(), None | Some(b'.')))
-    })?;
-    let (stem, rest) = name.split_at_checked(at)?;
-    let suffix = rest.strip_prefix(EXTENSION)?;
-    let archive = match suffix {
-        b"" => None,
-        // The time that follows is written with colons or with dashes.
-        _ if suffix.starts_with(b".deleted.") => Some(Archive::Deleted),
-        _ if suffix.starts_with(b".reset.") => Some(Archive::Reset),
-        b".bak" => Some(Archive::Backup),
-        _ if suffix.starts_with(b".bak-") || suffix.starts_with(b".bak.") => Some(Archive::Backup),
-        // 2026.7.1 keeps a transcript whose header it rebuilt as `x.jsonl.corrupt-<time>-<hex>.jsonl`.
-        _ if suffix.starts_with(b".corrupt-") => Some(Archive::Backup),
-        _ => return None,
+fn name_transcript(origin: &mut Origin, parts: &[&[u8]], name: &[u8]) {
+    let Some((stem, archive)) = archives::transcript(name) else { return };
+    let stem = text(stem);
+    let folder = parts.iter().rev().nth(1).copied().unwrap_or_default();
+    origin.agent = Some(match parts {
+        [b"agents", agent, ..] => text(agent),
+        _ => archives::imported_agent(&stem).to_owned(),
+    });
+    // The name of a cold archive says nothing about its session.
+    (origin.session, origin.archive) = if folder == COLD && parts.len() == 5 {
+        (None, Some(archive.unwrap_or(Archive::Cold)))
+    } else if folder == IMPORTED {
+        (archives::imported_session(&stem), Some(archive.unwrap_or(Archive::Imported)))
+    } else {
+        (Some(archives::session(&stem)), archive)
     };
-    Some((stem, archive))
-}
-
-/// A thread's transcript is named `<session>-topic-<encodeURIComponent(thread)>`.
-fn session(stem: &str) -> String {
-    let Some((id, thread)) = stem.split_once(TOPIC) else { return stem.to_owned() };
-    match percent_decoded(thread) {
-        Some(thread) if !id.is_empty() => format!("{id}{TOPIC}{thread}"),
-        _ => stem.to_owned(),
-    }
-}
-
-/// What stands between a session's id and its thread in a file's name.
-const TOPIC: &str = "-topic-";
-
-/// Whether a header's `id` is the session that the file's name says. A thread's transcript carries
-/// the id without the thread; a fork that pi wrote is named `<time>_<id>`.
-pub(super) fn is_named(session: &str, id: &str) -> bool {
-    session.strip_suffix(id).is_some_and(|before| before.is_empty() || before.ends_with('_'))
-        || session.strip_prefix(id).is_some_and(|thread| thread.starts_with(TOPIC))
-}
-
-/// `None` if it is not what `encodeURIComponent` can have written.
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = text.bytes();
-    let mut decoded = Vec::with_capacity(text.len());
-    while let Some(byte) = bytes.next() {
-        decoded.push(if byte == b'%' {
-            let high = char::from(bytes.next()?).to_digit(16)?;
-            let low = char::from(bytes.next()?).to_digit(16)?;
-            u8::try_from(high * 16 + low).ok()?
-        } else {
-            byte
-        });
-    }
-    String::from_utf8(decoded).ok()
-}
-
-fn is_checkpoint(name: &[u8]) -> bool {
-    const MARK: &[u8] = b".checkpoint.";
-    let Some(at) = name.windows(MARK.len()).position(|window| window == MARK) else { return false };
-    let id = name.get(at + MARK.len()..).unwrap_or_default();
-    id.get(36..).is_some_and(|rest| rest.starts_with(b".jsonl"))
-        && id.iter().take(36).all(|byte| byte.is_ascii_hexdigit() || *byte == b'-')
-}
-
-fn contains(name: &[u8], part: &[u8]) -> bool {
-    name.windows(part.len()).any(|window| window == part)
 }
 
 /// A name as text. Bytes that are not UTF-8 are spelled out, so that two names stay two.
@@ -247,6 +218,52 @@ mod tests {
         is("1906e15d-a.jsonl.bak.2026-02-04T10-30-00Z", Some(Archive::Backup));
         is("1906e15d-a.jsonl.bak", Some(Archive::Backup));
         is("1906e15d-a.jsonl.corrupt-1770193116233-0a1b2c3d.jsonl", Some(Archive::Backup));
+        is("1906e15d-a.jsonl.full.bak", Some(Archive::Backup));
+        is("1906e15d-a.jsonl.imported-1770193116233", Some(Archive::Imported));
+        is("1906e15d-a.jsonl.deleted.2026-02-04T10-30-00.000Z.zst", Some(Archive::Deleted));
+        is("1906e15d-a.jsonl.reset.2026-02-04T10-30-00Z.zst", Some(Archive::Reset));
+        is("1906e15d-a.jsonl.bak-4711-1770193116233.zst", Some(Archive::Backup));
+        is("1906e15d-a.jsonl.imported-1770193116233.zst", Some(Archive::Imported));
+        is("1906e15d-a.jsonl.zst", Some(Archive::Cold));
+    }
+
+    #[test]
+    fn r4_folders_of_archives() {
+        const ID: &str = "13f7ee8b-4916-4c0c-a7c3-6a9d44685f32";
+        let is = |path: &str, agent: &str, session: Option<&str>, archive| {
+            assert_eq!(claim(path.as_bytes(), Node::File), COLLECT, "{path}");
+            for (at, _) in path.match_indices('/') {
+                let folder = path.get(..at).unwrap_or_default();
+                assert_eq!(claim(folder.as_bytes(), Node::Directory), Claim::Enter, "{folder}");
+            }
+            let origin = origin(path.as_bytes());
+            assert_eq!(origin.agent.as_deref(), Some(agent), "{path}");
+            assert_eq!(origin.session.as_deref(), session, "{path}");
+            assert_eq!(origin.archive, Some(archive), "{path}");
+        };
+        let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+        is(&format!("agents/work/sessions/cold/{hash}.jsonl.zst"), "work", None, Archive::Cold);
+        is(&format!("agents/work/sessions/cold/{hash}.jsonl"), "work", None, Archive::Cold);
+        let name = format!("agent_work_main.{ID}.jsonl.imported-1770193116233");
+        for folder in ["agents/work/sessions/", "agents/work/agent/", "agents/work/", ""] {
+            for suffix in ["", ".zst"] {
+                let path = format!("{folder}session-sqlite-import-archive/{name}{suffix}");
+                is(&path, "work", Some(ID), Archive::Imported);
+            }
+        }
+        let left_out = |path: &str| {
+            let claim = claim(path.as_bytes(), Node::File);
+            assert!(matches!(claim, Claim::LeaveOut(_)), "{path}: {claim:?}");
+        };
+        for folder in ["agents/work/sessions/cold", "session-sqlite-import-archive"] {
+            left_out(&format!("{folder}/a.trajectory.jsonl.zst"));
+            left_out(&format!("{folder}/a.checkpoint.{ID}.jsonl.zst"));
+            left_out(&format!("{folder}/sessions.json.imported-1770193116233"));
+            left_out(&format!("{folder}/a.jsonl.gz"));
+        }
+        assert_eq!(claim(b"agents/work/sessions/cold/deeper", Node::Directory), Claim::Ignore);
+        assert_eq!(claim(b"agents/cold/x.jsonl", Node::File), Claim::Ignore);
+        assert_eq!(claim(b"x/session-sqlite-import-archive", Node::Directory), Claim::Ignore);
     }
 
     #[test]
@@ -258,9 +275,25 @@ mod tests {
         assert_eq!(of("1906e15d-topic-a%2Fb%20c.jsonl.reset.x"), "1906e15d-topic-a/b c");
         assert_eq!(of("1906e15d-topic-%F0%9F%A6%9E.jsonl"), "1906e15d-topic-\u{1f99e}");
         assert_eq!(of("1906e15d-topic-%zz.jsonl"), "1906e15d-topic-%zz");
-        assert!(is_named("1906e15d-topic-a/b", "1906e15d"));
-        assert!(is_named("2026-11-15T18-13-39-752Z_01a1e06a", "01a1e06a"));
-        assert!(!is_named("1906e15d", "1906"));
+    }
+
+    #[test]
+    fn r6_cron_jobs_and_runs_are_claimed() {
+        for (path, part) in [
+            ("cron/jobs.json", Part::CronJobs),
+            ("cron/jobs.json.migrated", Part::CronJobs),
+            ("cron/runs/5145dbcf.jsonl", Part::CronRuns),
+            ("cron/runs/5145dbcf.jsonl.migrated", Part::CronRuns),
+        ] {
+            assert_eq!(claim(path.as_bytes(), Node::File), Claim::Collect(part), "{path}");
+            let origin = origin(path.as_bytes());
+            assert_eq!((origin.part, origin.session), (part, None), "{path}");
+        }
+        for path in ["cron", "cron/runs"] {
+            assert_eq!(claim(path.as_bytes(), Node::Directory), Claim::Enter, "{path}");
+        }
+        let reason = claim(b"state", Node::Directory);
+        assert!(matches!(reason, Claim::LeaveOut(why) if why.contains("cron")), "{reason:?}");
     }
 
     #[test]
@@ -279,12 +312,13 @@ mod tests {
             "skills",
             "subagents",
             "memory",
-            "cron",
+            "state",
+            "cron/backups",
         ] {
             is_left_out(folder, Node::Directory);
         }
         for file in
-            ["subagents/runs.json", "memory/main.sqlite", "update-check.json", "cron/jobs.json"]
+            ["subagents/runs.json", "memory/main.sqlite", "update-check.json", "cron/jobs.json.bak"]
         {
             is_left_out(file, Node::File);
         }
@@ -311,10 +345,13 @@ mod tests {
             Claim::LeaveOut("checkpoint of a compaction: repeats the transcript"),
         );
         session_file("a.checkpoint.md.jsonl", COLLECT);
-        session_file("a.jsonl.deleted.2026-02-04T10-30-00Z.zst", Claim::LeaveOut(COMPRESSED));
-        session_file("a.jsonl.zst", Claim::LeaveOut(COMPRESSED));
-        session_file("a.jsonl.imported-1770193116233", Claim::LeaveOut(ARCHIVED));
-        session_file("a.jsonl.full.bak", Claim::LeaveOut(ARCHIVED));
+        let foreign = Claim::LeaveOut("compressed by somebody else than OpenClaw");
+        session_file("a.jsonl.deleted.2026-02-04T10-30-00Z.gz", foreign);
+        session_file("a.trajectory.jsonl.zst", trajectory);
+        session_file("a.trajectory.jsonl.deleted.2026-02-04T10-30-00Z.zst", trajectory);
+        session_file("a.trajectory-path.json.zst", trajectory);
+        session_file("sessions.jsonl.zst", COLLECT);
+        session_file("notes.md.zst", Claim::Ignore);
         session_file(".a.jsonl", Claim::Ignore);
         session_file("a.jsonl.8f.tmp", Claim::Ignore);
         session_file("notes.md", Claim::Ignore);

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::files;
+use super::{archives, files};
 use crate::index::{Binding, Group, Index, field};
 use crate::problem::{Problem, ProblemKind};
 use crate::time::Timestamp;
@@ -211,7 +211,7 @@ fn session(index: &mut Index, fields: &Map<String, Value>) -> Option<String> {
         let named = files::session_of(name.as_bytes());
         match (is_plain, named, id) {
             // A file of another session is somebody's mistake; the id is what counts.
-            (true, Some(session), Some(id)) if files::is_named(&session, id) => {
+            (true, Some(session), Some(id)) if archives::is_named(&session, id) => {
                 return Some(session);
             }
             (true, Some(session), None) => return Some(session),

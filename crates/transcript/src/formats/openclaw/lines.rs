@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::{files, summary};
+use super::{archives, summary};
 use crate::entry::{
     Block, Compaction, Entry, Kind, Parent, RawJson, Role, Says, Stop, TitleRank, Usage,
 };
@@ -190,7 +190,7 @@ impl<'a> Line<'a> {
             entry.says.push(Says::HeaderVersion(version));
         }
         if let Some(id) = entry.id.take() {
-            if origin.session.as_deref().is_some_and(|session| !files::is_named(session, &id)) {
+            if origin.session.as_deref().is_some_and(|session| !archives::is_named(session, &id)) {
                 entry.problems.push(Problem::new(ProblemKind::HeaderMismatch, "id"));
             }
             entry.says.push(Says::SessionId(id));

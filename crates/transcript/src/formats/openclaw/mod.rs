@@ -1,16 +1,18 @@
 //! OpenClaw, and pi, whose transcripts it writes: one JSONL file per session and agent.
 //!
 //! Read here: the file-backed store of the releases up to 2026.7.1, and the archives that every
-//! release leaves beside it, with their index. Not read yet: cron, notes, compressed archives and the
-//! SQLite store of later releases; they are left out by name, so that `status` can say so.
+//! release leaves beside it, compressed or not; their index; scheduled jobs. Not read yet: notes and
+//! the SQLite store of later releases; they are left out by name, so that `status` can say so.
 
+mod archives;
+mod cron;
 mod files;
 mod index;
 mod lines;
 mod summary;
 
 use crate::entry::{Entry, Kind};
-use crate::format::{Claim, Format, Node, Origin, Root};
+use crate::format::{Claim, Format, Node, Origin, Part, Root};
 use crate::index::Index;
 
 /// OpenClaw's sessions under `~/.openclaw/agents/<agent>/sessions/`.
@@ -26,7 +28,7 @@ impl Format for OpenClaw {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn has_headers(&self) -> bool {
@@ -53,13 +55,22 @@ impl Format for OpenClaw {
         files::origin(path)
     }
 
-    fn decode<'a>(&self, origin: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>> {
-        lines::decode(origin, json)
+    fn is_compressed(&self, path: &[u8]) -> bool {
+        archives::is_compressed(path)
     }
 
-    fn decode_document<'a>(&self, _origin: &Origin, _bytes: &'a [u8]) -> Entry<'a> {
-        // No part of OpenClaw's store is a document yet.
-        Entry { type_name: "document".into(), kind: Kind::Document, ..Entry::default() }
+    fn decode<'a>(&self, origin: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>> {
+        match origin.part {
+            Part::CronRuns => cron::decode_run(origin, json),
+            _ => lines::decode(origin, json),
+        }
+    }
+
+    fn decode_document<'a>(&self, origin: &Origin, bytes: &'a [u8]) -> Entry<'a> {
+        match origin.part {
+            Part::CronJobs => cron::decode_jobs(bytes),
+            _ => Entry { type_name: "document".into(), kind: Kind::Document, ..Entry::default() },
+        }
     }
 
     fn read_index(&self, _origin: &Origin, bytes: &[u8]) -> Index {
@@ -80,6 +91,20 @@ impl Format for OpenClaw {
                 "transcripts of deleted sessions",
             ),
             ("agents/<agent>/sessions/<session>.jsonl.bak-*", "transcripts from before a repair"),
+            ("agents/<agent>/sessions/<session>.jsonl.full.bak", "the same"),
+            (
+                "agents/<agent>/sessions/<session>.jsonl.imported-<time>",
+                "transcripts that were moved into a database",
+            ),
+            (
+                "session-sqlite-import-archive/*.<session>.jsonl.*",
+                "the same, in a folder of their own; also below an agent",
+            ),
+            ("agents/<agent>/sessions/cold/<hash>.jsonl.zst", "transcripts no longer used"),
+            ("*.zst", "each of the above, compressed; given back decompressed"),
+            ("cron/jobs.json", "scheduled jobs; every version is kept"),
+            ("cron/runs/<job>.jsonl", "what scheduled jobs did"),
+            ("cron/**/*.migrated", "the same, from before a move into a database"),
         ]
     }
 }

@@ -1,0 +1,279 @@
+//! `quipu service`: `quipu watch` in the background, as a service of the user.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::Context;
+use crate::error::{CommandError, Kind, Result};
+use crate::output::{Look, Text};
+use crate::service::{self, MARK, Manager, Program, Sandbox};
+
+/// Keep `quipu watch` running in the background
+///
+/// Sets it up as a service of yours: a systemd user unit, or a launchd agent on
+/// macOS. It runs from now on and after each login, with the ledger, the
+/// configuration and the roots that are in effect now.
+///
+/// Examples:
+///   quipu service install
+///   quipu service status --json
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// What to do with it.
+    #[command(subcommand)]
+    action: Action,
+}
+
+/// What can be done with the service.
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Set it up and start it
+    ///
+    /// Can be run again at any time, for example after quipu was moved or when
+    /// it should use another ledger.
+    ///
+    /// Examples:
+    ///   quipu service install
+    ///   quipu service install --print
+    #[command(verbatim_doc_comment)]
+    Install {
+        /// Print the service's file and change nothing
+        #[arg(long)]
+        print: bool,
+
+        /// Replace a file of that name that quipu has not written
+        #[arg(long)]
+        force: bool,
+    },
+    /// Stop it and delete its file; the ledger stays
+    Remove {
+        /// Delete a file of that name that quipu has not written
+        #[arg(long)]
+        force: bool,
+    },
+    /// Say whether it is set up and running
+    ///
+    /// Exit code 1 if it is not set up.
+    Status,
+}
+
+pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
+    let manager = Manager::here();
+    let path = manager.path(context.settings.home.as_deref())?;
+    match args.action {
+        Action::Install { print: true, .. } => print(context, manager),
+        Action::Install { force, .. } => install(context, manager, &path, force),
+        Action::Remove { force } => remove(context, manager, &path, force),
+        Action::Status => status(context, manager, &path),
+    }
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct ServiceState {
+    manager: &'static str,
+    path: String,
+    installed: bool,
+    running: bool,
+    /// Why it is not as it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+    /// What to run by hand then.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    commands: Vec<String>,
+}
+
+fn print(context: &mut Context, manager: Manager) -> Result<()> {
+    let unit = service::unit(&context.settings)?;
+    context.output.verbatim(&manager.text(&unit, Sandbox::Strict)?)?;
+    Ok(())
+}
+
+fn install(context: &mut Context, manager: Manager, path: &Path, force: bool) -> Result<()> {
+    refuse_foreign(path, force, "replaced")?;
+    let unit = service::unit(&context.settings)?;
+    // What the service may write to has to be there before it starts.
+    create_folder(&unit.writes_to)?;
+    let programs = manager.start(path);
+    write(path, &manager.text(&unit, Sandbox::Strict)?)?;
+    let mut problem = run_all(&programs).err();
+    let mut is_unprotected = false;
+    if manager == Manager::Systemd && problem.as_ref().is_some_and(|problem| problem.is_last) {
+        // Not every system lets a user's service have a view of its own of the file system.
+        write(path, &manager.text(&unit, Sandbox::None)?)?;
+        is_unprotected = run_all(&programs).is_ok();
+        if is_unprotected {
+            problem = None;
+        } else {
+            write(path, &manager.text(&unit, Sandbox::Strict)?)?;
+        }
+    }
+    let problem = problem.map(|problem| problem.said);
+    let state = ServiceState {
+        manager: manager.name(),
+        path: path.display().to_string(),
+        installed: true,
+        running: problem.is_none(),
+        commands: problem.iter().flat_map(|_| &programs).map(Program::typed).collect(),
+        problem,
+    };
+    if is_unprotected {
+        let warning = "the system cannot confine the service to the ledger's folder";
+        context.output.warn(warning, Some("it runs with the rights that you have"));
+    }
+    show(context, &state, "after each login too; `quipu service remove` ends it")
+}
+
+fn remove(context: &mut Context, manager: Manager, path: &Path, force: bool) -> Result<()> {
+    let was_there = path.symlink_metadata().is_ok();
+    let mut problem = None;
+    if was_there {
+        refuse_foreign(path, force, "deleted")?;
+        problem = run_all(&manager.stop()).err().map(|problem| problem.said);
+        fs::remove_file(path).map_err(|error| cannot("delete", path, &error))?;
+        // Without the file there is nothing left that the manager could start.
+        let _ = run_all(&manager.forget());
+    }
+    if context.is_json {
+        let state = ServiceState {
+            manager: manager.name(),
+            path: path.display().to_string(),
+            installed: false,
+            running: false,
+            commands: Vec::new(),
+            problem,
+        };
+        context.output.json(&state)?;
+        return Ok(());
+    }
+    if let Some(problem) = problem {
+        context.output.warn(
+            &format!("the service may still be running: {problem}"),
+            Some("it ends when you log out, or with its process"),
+        );
+    }
+    if !context.output.is_quiet() {
+        let text = match was_there {
+            true => format!("{} deleted; the ledger stays", context.show(path)),
+            false => "there is no service to remove".to_owned(),
+        };
+        context.output.line(text)?;
+    }
+    Ok(())
+}
+
+fn status(context: &mut Context, manager: Manager, path: &Path) -> Result<()> {
+    let installed = path.is_file();
+    let asked = manager.is_running().run();
+    let running = installed && asked.is_ok();
+    let state = ServiceState {
+        manager: manager.name(),
+        path: path.display().to_string(),
+        installed,
+        running,
+        problem: None,
+        commands: Vec::new(),
+    };
+    if !installed {
+        if context.is_json {
+            context.output.json(&state)?;
+        }
+        let mut error = CommandError::new(format!("there is no service at {}", path.display()))
+            .hint("`quipu service install` sets it up");
+        error.kind = Kind::NoMatch;
+        return Err(error);
+    }
+    show(context, &state, "")
+}
+
+/// Says where the service is and whether it runs.
+fn show(context: &mut Context, state: &ServiceState, note: &str) -> Result<()> {
+    if context.is_json {
+        context.output.json(state)?;
+        return Ok(());
+    }
+    if context.output.is_quiet() {
+        return Ok(());
+    }
+    let running = match (&state.problem, state.running) {
+        (Some(problem), _) => Text::of(Look::Warning, "no").and(format!("  {problem}")),
+        (None, true) => Text::of(Look::Good, "yes").with(Look::Dim, format!("  {note}")),
+        (None, false) => Text::of(Look::Warning, "no"),
+    };
+    let mut facts = vec![
+        ("service", Text::plain(context.show(&state.path))),
+        ("ledger", Text::plain(context.show(&context.settings.ledger.value))),
+        ("running", running),
+    ];
+    let mut label = "to start it";
+    for command in &state.commands {
+        facts.push((std::mem::take(&mut label), Text::plain(command)));
+    }
+    context.output.facts(0, &facts)?;
+    Ok(())
+}
+
+/// Why a program failed.
+struct Problem {
+    said: String,
+    /// Those before it did not.
+    is_last: bool,
+}
+
+/// Runs one after the other, until one fails.
+fn run_all(programs: &[Program]) -> Result<(), Problem> {
+    programs.iter().enumerate().try_for_each(|(index, program)| {
+        let is_last = index + 1 == programs.len();
+        program.run().map_err(|said| Problem { said, is_last })
+    })
+}
+
+/// A file that somebody else wrote is theirs.
+fn refuse_foreign(path: &Path, force: bool, what: &str) -> Result<()> {
+    match fs::read(path) {
+        Ok(bytes) => {
+            let start =
+                String::from_utf8_lossy(bytes.get(..bytes.len().min(512)).unwrap_or(&bytes));
+            if force || start.contains(MARK) {
+                return Ok(());
+            }
+            Err(CommandError::new(format!("{} was not written by quipu", path.display()))
+                .hint(format!("it is {what} with --force")))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(cannot("read", path, &error)),
+    }
+}
+
+/// Writes a file as a whole, and the folders above it.
+fn write(path: &Path, text: &str) -> Result<()> {
+    if fs::read(path).is_ok_and(|bytes| bytes == text.as_bytes()) {
+        return Ok(());
+    }
+    if let Some(folder) = path.parent() {
+        create_folder(folder)?;
+    }
+    let mut staged = path.as_os_str().to_owned();
+    staged.push(format!(".new-{}", std::process::id()));
+    let staged = PathBuf::from(staged);
+    let written = fs::write(&staged, text).and_then(|()| fs::rename(&staged, path));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&staged);
+        cannot("write", path, &error)
+    })
+}
+
+fn create_folder(folder: &Path) -> Result<()> {
+    let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    created.map_err(|error| cannot("create", folder, &error))
+}
+
+fn cannot(action: &str, path: &Path, error: &std::io::Error) -> CommandError {
+    CommandError::from_source(anyhow::Error::msg(error.to_string()))
+        .about(format!("cannot {action} {}", path.display()))
+}

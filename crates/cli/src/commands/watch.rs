@@ -1,0 +1,221 @@
+//! `quipu watch`: collect whatever changes, until somebody ends it.
+
+use std::error::Error as _;
+use std::io;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use quipu_ledger::Progress;
+use quipu_ledger::watch::{Event, Stop, Timing, watch};
+use quipu_ledger::wire::SyncReport;
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::Context;
+use crate::error::{CommandError, Result};
+use crate::output::{Bar, Line, Look, Output, Text, count, now_ms, second};
+
+/// Keep collecting until Ctrl-C
+///
+/// Collects everything new, then waits for files to change; a new line is in
+/// the ledger within a second. While nothing changes it does nothing, except
+/// for a look at all files every few minutes. A full disk, a locked ledger or
+/// a suspended machine is waited for, and everything is caught up with after.
+/// `quipu service install` keeps it running in the background.
+///
+/// With --json it prints one object for each time that something was stored.
+///
+/// Example:
+///   quipu watch --json | jq -c '[.at, .records_added]'
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {}
+
+/// If it has not ended by itself so long after a signal, it waits for a lock or for the disk.
+const GRACE: Duration = Duration::from_millis(1_500);
+
+pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
+    let stop = Stop::new();
+    stop_on_signals(stop.clone())
+        .map_err(|error| CommandError::new(format!("cannot wait for signals: {error}")))?;
+    let roots = context.roots();
+    let is_json = context.is_json;
+    let mut show = Show {
+        is_json,
+        bar: None,
+        line: context.output.status_line(!is_json),
+        records: 0,
+        output: &mut context.output,
+    };
+    let mut failure = None;
+    let watched =
+        watch(&context.settings.ledger.value, &roots, &Timing::default(), &stop, &mut |event| {
+            match show.event(event) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failure = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        });
+    show.end()?;
+    match failure {
+        Some(error) => Err(error.into()),
+        None => Ok(watched?),
+    }
+}
+
+/// Ends the watch on Ctrl-C and on what `kill` and systemd send. A closed terminal ends the process
+/// as it does any other; what is stored is complete at any time.
+fn stop_on_signals(stop: Stop) -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let wait = move || {
+        if signals.forever().next().is_some() {
+            stop.stop();
+            std::thread::sleep(GRACE);
+            std::process::exit(0);
+        }
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(wait)?;
+    Ok(())
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Collected<'a> {
+    /// Milliseconds since 1970, UTC.
+    at: i64,
+    #[serde(flatten)]
+    sync: &'a SyncReport,
+}
+
+/// Says what happens.
+struct Show<'a> {
+    is_json: bool,
+    output: &'a mut Output,
+    /// Shown while there is much to collect.
+    bar: Option<Bar>,
+    line: Line,
+    records: u64,
+}
+
+impl Show<'_> {
+    fn event(&mut self, event: Event<'_>) -> io::Result<()> {
+        match event {
+            Event::Progress(progress) => self.progress(progress),
+            Event::Watching { folders } => {
+                self.bar = None;
+                tracing::info!(folders, "Watching.");
+                if self.line.is_seen() {
+                    let folders = count(folders as u64, "folder");
+                    let watching = Text::plain(format!("Watching {folders}. "))
+                        .with(Look::Dim, "Ctrl-C ends it.");
+                    self.output.line(watching)?;
+                    self.output.finish()?;
+                    self.show_state();
+                }
+            }
+            Event::Collected(report) => self.collected(report)?,
+            Event::Unreadable { path, why } => {
+                let warning = format!("cannot read {}: {why}", path.display());
+                self.warn(&warning, Some("it is collected as soon as it can be read"));
+            }
+            Event::TooFewWatches { watched, folders } => self.warn(
+                &format!("only {watched} of {} can be watched", count(folders as u64, "folder")),
+                Some(
+                    "the others are looked at every few seconds; a higher \
+                     fs.inotify.max_user_watches avoids that",
+                ),
+            ),
+            Event::Paused { error, retry } => {
+                let mut causes = vec![error.to_string()];
+                let mut cause = error.source();
+                while let Some(next) = cause {
+                    // Some causes say what the one above has said already.
+                    let said = next.to_string();
+                    if !causes.iter().any(|above| said.ends_with(above.as_str())) {
+                        causes.push(said);
+                    }
+                    cause = next.source();
+                }
+                let warning = format!("paused: {}", causes.join(": "));
+                let hint = format!(
+                    "tried again in {}, then less and less often; nothing is lost",
+                    count(retry.as_secs().max(1), "second")
+                );
+                self.warn(&warning, Some(&hint));
+            }
+            Event::Resumed => {
+                tracing::info!("Goes on.");
+                self.show_state();
+            }
+        }
+        Ok(())
+    }
+
+    fn progress(&mut self, progress: Progress) {
+        match progress {
+            Progress::Planned { bytes: 0, .. } => {}
+            Progress::Planned { bytes, .. } => {
+                let output = &*self.output;
+                self.bar.get_or_insert_with(|| output.bar()).plan_bytes("collecting", bytes);
+            }
+            Progress::Stored { bytes } => {
+                if let Some(bar) = &self.bar {
+                    bar.advance(bytes);
+                }
+            }
+            Progress::Rebuilding { done, total } => {
+                let output = &*self.output;
+                self.bar.get_or_insert_with(|| output.bar()).records("rebuilding", done, total);
+            }
+        }
+    }
+
+    fn collected(&mut self, report: &SyncReport) -> io::Result<()> {
+        self.bar = None;
+        self.records += report.records_added;
+        tracing::info!(
+            changed = report.sources_changed,
+            records = report.records_added,
+            bytes = report.bytes_read,
+            "Collected."
+        );
+        if self.is_json {
+            self.output.json(&Collected { at: now_ms(), sync: report })?;
+            return self.output.finish();
+        }
+        self.show_state();
+        Ok(())
+    }
+
+    fn show_state(&mut self) {
+        let state = self.state();
+        self.line.show(&state);
+    }
+
+    /// What the status line says.
+    fn state(&self) -> String {
+        match self.records {
+            0 => "nothing new yet".to_owned(),
+            records => {
+                format!("{}, last at {} UTC", count(records, "new record"), second(now_ms()))
+            }
+        }
+    }
+
+    fn warn(&self, warning: &str, hint: Option<&str>) {
+        self.line.aside(|| self.output.warn(warning, hint));
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.bar = None;
+        if self.line.is_seen() {
+            self.line.clear();
+            self.output
+                .line(format!("{} collected while watching", count(self.records, "record")))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,18 @@
+//! Asks a person, if there is one.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use super::Text;
+
+/// Asks on the terminal and waits for an answer; anything but yes is no. `None` without a terminal.
+pub(super) fn ask(question: Text, has_colour: bool) -> io::Result<Option<bool>> {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Ok(None);
+    }
+    let mut stderr = io::stderr();
+    write!(stderr, "{} [y/N] ", question.render(has_colour))?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(Some(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")))
+}

@@ -1,0 +1,155 @@
+//! A systemd user unit.
+//!
+//! Values are quoted as `systemd.syntax(7)` and `systemd.service(5)` say: C escapes inside double
+//! quotes, `%` doubled everywhere, `$` doubled in arguments.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::{MARK, Sandbox, Unit};
+
+/// The unit's name.
+pub(crate) const NAME: &str = "quipu.service";
+
+/// The unit's file.
+pub(crate) fn text(unit: &Unit, sandbox: Sandbox) -> String {
+    let mut command = quoted(unit.program.as_os_str().as_bytes());
+    for argument in &unit.arguments {
+        command.push(' ');
+        command.push_str(&quoted(argument.as_bytes()).replace('$', "$$"));
+    }
+    let mut lines = vec![
+        format!("# {MARK}; run it again to change this."),
+        "[Unit]".to_owned(),
+        "Description=quipu, the ledger of AI-agent sessions".to_owned(),
+        "# It is restarted however often it fails.".to_owned(),
+        "StartLimitIntervalSec=0".to_owned(),
+        String::new(),
+        "[Service]".to_owned(),
+        "Type=exec".to_owned(),
+        format!("ExecStart={command}"),
+    ];
+    for (name, value) in &unit.variables {
+        let mut assignment = name.as_bytes().to_vec();
+        assignment.push(b'=');
+        assignment.extend_from_slice(value.as_bytes());
+        lines.push(format!("Environment={}", quoted(&assignment)));
+    }
+    lines.extend(
+        [
+            "Restart=on-failure",
+            "RestartSec=10",
+            "RestartSteps=8",
+            "RestartMaxDelaySec=15min",
+            "TimeoutStopSec=10",
+            "",
+            "# Whatever else runs goes first.",
+            "Nice=10",
+            "IOSchedulingClass=idle",
+            "",
+            "# It reads, it writes to the ledger's folder, and it talks to nobody.",
+            "NoNewPrivileges=yes",
+            "UMask=0077",
+            "RestrictAddressFamilies=AF_UNIX",
+            "LockPersonality=yes",
+            "RestrictRealtime=yes",
+            "RestrictSUIDSGID=yes",
+        ]
+        .map(str::to_owned),
+    );
+    if sandbox == Sandbox::Strict
+        && let Some(path) = listed(&unit.writes_to)
+    {
+        lines.push("ProtectSystem=strict".to_owned());
+        lines.push("ProtectHome=read-only".to_owned());
+        lines.push(format!("ReadWritePaths={path}"));
+    }
+    lines.extend(["", "[Install]", "WantedBy=default.target", ""].map(str::to_owned));
+    lines.join("\n")
+}
+
+/// A value in double quotes. Everything but printable ASCII is written as bytes.
+fn quoted(value: &[u8]) -> String {
+    let mut text = String::from("\"");
+    for &byte in value {
+        match byte {
+            b'"' => text.push_str("\\\""),
+            b'\\' => text.push_str("\\\\"),
+            b'%' => text.push_str("%%"),
+            b' '..=b'~' => text.push(char::from(byte)),
+            _ => text.push_str(&format!("\\x{byte:02x}")),
+        }
+    }
+    text.push('"');
+    text
+}
+
+/// A path in a list of paths, which has quotes but no escapes. `None` if they do not suffice.
+fn listed(path: &Path) -> Option<String> {
+    let text = path.to_str()?;
+    if text.chars().any(char::is_control) || text.ends_with('\\') {
+        return None;
+    }
+    let quote = ['"', '\''].into_iter().find(|quote| !text.contains(*quote))?;
+    Some(format!("{quote}{}{quote}", text.replace('%', "%%")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+
+    fn unit(program: &str, argument: &[u8], folder: &str) -> Unit {
+        Unit {
+            program: program.into(),
+            arguments: vec!["watch".into(), OsStr::from_bytes(argument).into()],
+            variables: vec![("CLAUDE_CONFIG_DIR", "/a b/$HOME%h".into())],
+            writes_to: folder.into(),
+        }
+    }
+
+    #[track_caller]
+    fn line<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+        let mut found = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        let first = found.next();
+        assert_eq!(found.next(), None, "{key} stands there twice");
+        first
+    }
+
+    #[test]
+    fn ordinary_paths() {
+        let text = text(&unit("/usr/bin/quipu", b"/d/ledger.db", "/d"), Sandbox::Strict);
+        assert!(text.starts_with("# Written by `quipu service install`"));
+        assert_eq!(line(&text, "ExecStart"), Some("\"/usr/bin/quipu\" \"watch\" \"/d/ledger.db\""));
+        assert_eq!(line(&text, "ReadWritePaths"), Some("\"/d\""));
+        assert_eq!(line(&text, "ProtectSystem"), Some("strict"));
+    }
+
+    #[test]
+    fn odd_paths_stay_one_word_each() {
+        let odd = b"/a b/50%\"x\"\\y$z'\n\tExecStartPre=evil\xff\xc3\xa4";
+        let text = text(&unit("/opt/my tools/quipu%", odd, "/it's 100%"), Sandbox::Strict);
+        assert_eq!(
+            line(&text, "ExecStart"),
+            Some(
+                "\"/opt/my tools/quipu%%\" \"watch\" \
+                 \"/a b/50%%\\\"x\\\"\\\\y$$z'\\x0a\\x09ExecStartPre=evil\\xff\\xc3\\xa4\""
+            )
+        );
+        assert_eq!(line(&text, "ExecStartPre"), None);
+        assert_eq!(line(&text, "Environment"), Some("\"CLAUDE_CONFIG_DIR=/a b/$HOME%%h\""));
+        assert_eq!(line(&text, "ReadWritePaths"), Some("\"/it's 100%%\""));
+    }
+
+    #[test]
+    fn what_cannot_be_listed_is_not_protected() {
+        for folder in ["/a\nb", "/both \" and '", "/ends with \\"] {
+            let text = text(&unit("/q", b"x", folder), Sandbox::Strict);
+            assert_eq!(line(&text, "ReadWritePaths"), None, "{folder}");
+            assert_eq!(line(&text, "ProtectSystem"), None, "{folder}");
+        }
+        let text = text(&unit("/q", b"x", "/d"), Sandbox::None);
+        assert_eq!(line(&text, "ProtectHome"), None);
+        assert_eq!(line(&text, "NoNewPrivileges"), Some("yes"));
+    }
+}

@@ -1,0 +1,179 @@
+//! `quipu service`, with a service manager that only writes down what it is asked for.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::home::{Home, Run, snapshot};
+
+const UNIT: &str = ".config/systemd/user/quipu.service";
+
+/// A home with a `systemctl` that notes its arguments and then does `then`.
+fn home(then: &str) -> Home {
+    let home = Home::empty();
+    home.write("bin/systemctl", format!("#!/bin/sh\necho \"$*\" >> \"$HOME/asked\"\n{then}\n"));
+    fs::set_permissions(home.path("bin/systemctl"), fs::Permissions::from_mode(0o700)).unwrap();
+    home
+}
+
+fn service(home: &Home, arguments: &str) -> Run {
+    let path = home.path("bin");
+    home.run_with(&format!("service {arguments}"), &[("PATH", path.to_str().unwrap())])
+}
+
+/// What the service manager was asked for, since the last time.
+fn asked(home: &Home) -> Vec<String> {
+    let asked = fs::read_to_string(home.path("asked")).unwrap_or_default();
+    let _ = fs::remove_file(home.path("asked"));
+    asked.lines().map(str::to_owned).collect()
+}
+
+fn unit(home: &Home) -> String {
+    fs::read_to_string(home.path(UNIT)).unwrap()
+}
+
+#[test]
+fn installed_and_removed() {
+    let home = home("");
+    let run = service(&home, "status");
+    assert_eq!(run.code, 1);
+    snapshot!(run, @"
+    exit 1
+    --- stderr
+    error: there is no service at [HOME]/.config/systemd/user/quipu.service
+    hint: `quipu service install` sets it up
+    ");
+    asked(&home);
+    snapshot!(service(&home, "install"), @"
+    exit 0
+    --- stdout
+    service  ~/.config/systemd/user/quipu.service
+    ledger   ~/.local/share/quipu/ledger.db
+    running  yes  after each login too; `quipu service remove` ends it
+    ");
+    let steps =
+        ["--user daemon-reload", "--user enable quipu.service", "--user restart quipu.service"];
+    assert_eq!(asked(&home), steps);
+    let first = unit(&home);
+    assert!(first.contains(&format!(" \"watch\" \"--ledger\" \"{}\"", home.ledger().display())));
+    assert!(home.path(".local/share/quipu").is_dir(), "what it may write to is there");
+
+    // Twice is as good as once.
+    assert_eq!(service(&home, "install").code, 0);
+    assert_eq!(unit(&home), first);
+    assert_eq!(asked(&home), steps);
+
+    let state = service(&home, "status --json").json();
+    assert_eq!((&state["installed"], &state["running"]), (&true.into(), &true.into()));
+    assert_eq!(
+        state["path"],
+        home.path(UNIT).to_str().unwrap().replace(home.path("").to_str().unwrap(), "[HOME]/")
+    );
+    asked(&home);
+    snapshot!(service(&home, "remove"), @"
+    exit 0
+    --- stdout
+    ~/.config/systemd/user/quipu.service deleted; the ledger stays
+    ");
+    assert_eq!(asked(&home), ["--user disable --now quipu.service", "--user daemon-reload"]);
+    assert!(!home.path(UNIT).exists());
+    snapshot!(service(&home, "remove"), @"
+    exit 0
+    --- stdout
+    there is no service to remove
+    ");
+    let run = service(&home, "status --json");
+    assert_eq!(run.code, 1);
+    assert!(run.stdout.contains("\"installed\":false"), "{run}");
+}
+
+#[test]
+fn what_is_in_effect_is_in_the_unit() {
+    let home = home("");
+    home.write("my config.toml", "color = \"never\"");
+    let mut command = home.command(["--config", "my config.toml", "--ledger", "50% of/it's.db"]);
+    command.args(["service", "install", "--print"]).env("CLAUDE_CONFIG_DIR", "a,~/b b");
+    let run = home.finish(command);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{run}");
+    let line = |key: &str| {
+        let found = run.stdout.lines().find(|line| line.starts_with(key));
+        found.map(|line| line.split_once('=').unwrap().1).unwrap_or_else(|| panic!("{run}"))
+    };
+    let command = line("ExecStart");
+    assert!(command.ends_with(
+        "\"watch\" \"--ledger\" \"[HOME]/50%% of/it's.db\" \"--config\" \"[HOME]/my config.toml\""
+    ));
+    assert_eq!(line("Environment"), "\"CLAUDE_CONFIG_DIR=[HOME]/a,[HOME]/b b\"");
+    assert_eq!(line("ReadWritePaths"), "\"[HOME]/50%% of\"");
+    assert!(!home.path(UNIT).exists(), "nothing is written");
+    assert_eq!(asked(&home), [""; 0]);
+}
+
+#[test]
+fn a_unit_of_somebody_else_stays() {
+    let home = home("");
+    home.write(UNIT, "[Service]\nExecStart=/bin/true\n");
+    for action in ["install", "remove"] {
+        let run = service(&home, action);
+        assert_eq!(run.code, 2, "{run}");
+        assert!(run.stderr.contains("was not written by quipu"), "{run}");
+        assert_eq!(unit(&home), "[Service]\nExecStart=/bin/true\n");
+    }
+    assert_eq!(asked(&home), [""; 0]);
+    assert_eq!(service(&home, "install --force").code, 0);
+    assert!(unit(&home).contains("quipu service install"));
+}
+
+#[test]
+fn without_a_manager_it_says_what_to_do() {
+    let home = home("echo 'Failed to connect to bus: No medium found' >&2; exit 1");
+    snapshot!(service(&home, "install"), @"
+    exit 0
+    --- stdout
+    service      ~/.config/systemd/user/quipu.service
+    ledger       ~/.local/share/quipu/ledger.db
+    running      no  systemctl: Failed to connect to bus: No medium found
+    to start it  systemctl --user daemon-reload
+                 systemctl --user enable quipu.service
+                 systemctl --user restart quipu.service
+    ");
+    assert!(unit(&home).contains("ProtectSystem=strict"));
+    fs::remove_file(home.path("bin/systemctl")).unwrap();
+    let run = service(&home, "install --json");
+    let state = run.json();
+    assert_eq!(state["problem"], "there is no systemctl here");
+    assert_eq!(state["running"], false);
+    assert_eq!(state["commands"][0], "systemctl --user daemon-reload");
+    assert_eq!(service(&home, "remove").code, 0);
+    assert!(!home.path(UNIT).exists());
+}
+
+#[test]
+fn a_system_that_cannot_confine_it_runs_it_all_the_same() {
+    let home = home(
+        "case \"$*\" in *restart*) if /bin/grep -q ProtectSystem \"$HOME/.config/systemd/user/quipu.service\"; \
+         then echo 'Job for quipu.service failed' >&2; exit 1; fi;; esac",
+    );
+    snapshot!(service(&home, "install"), @"
+    exit 0
+    --- stdout
+    service  ~/.config/systemd/user/quipu.service
+    ledger   ~/.local/share/quipu/ledger.db
+    running  yes  after each login too; `quipu service remove` ends it
+    --- stderr
+    warning: the system cannot confine the service to the ledger's folder
+    hint: it runs with the rights that you have
+    ");
+    assert!(!unit(&home).contains("ProtectSystem"));
+    assert!(unit(&home).contains("NoNewPrivileges=yes"));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_an_error() {
+    let home = home("");
+    home.write(".config/systemd", "a file where a folder belongs");
+    let run = service(&home, "install");
+    assert_eq!(run.code, 2, "{run}");
+    assert!(run.stderr.contains("/.config/systemd/user"), "{run}");
+}

@@ -1,0 +1,71 @@
+//! Finds followed files by their names, without a walk: what a hint about one file needs.
+//!
+//! The same rules as the walk (`discover`): claims all the way down, denied names first. Whatever
+//! takes a look around (links, new names, files that are not where they were) is left to it.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use quipu_transcript::format::{Claim, Format, Node, Part};
+use rusqlite::Connection;
+
+use super::discover::{Discovery, Found, RootPath};
+use super::known::{self, Known};
+use crate::Result;
+
+/// The files of these names and what is known of them. `None` if that cannot be told without a walk.
+pub(crate) fn find(
+    conn: &Connection,
+    roots: &[RootPath],
+    changed: &[PathBuf],
+) -> Result<Option<(Discovery, Vec<Known>)>> {
+    let mut discovery = Discovery::default();
+    let mut known = Vec::new();
+    for path in changed {
+        let mut places = roots.iter().enumerate().filter_map(|(index, root)| {
+            let inside = path.strip_prefix(&root.path).ok()?.as_os_str().as_bytes();
+            claimed(root.format, inside)
+                .map(|(part, is_probe)| (index, root, inside, part, is_probe))
+        });
+        let Some((index, root, inside, part, is_probe)) = places.next() else { continue };
+        // A file below two roots belongs to one of them, and the walk decides to which.
+        if places.next().is_some() {
+            return Ok(None);
+        }
+        let Some(meta) = plain_file(path) else { return Ok(None) };
+        let found = Found::named(index, inside.to_vec(), part, is_probe, &meta);
+        let at = known::at(conn, root.format.name(), root.path.as_os_str().as_bytes(), inside)?;
+        match at {
+            Some(at) if !at.is_gone && at.stat.file() == found.stat.file() => known.push(at),
+            _ => return Ok(None),
+        }
+        discovery.found.push(found);
+    }
+    discovery.found.sort_by(|a, b| (a.root, &a.path).cmp(&(b.root, &b.path)));
+    discovery.found.dedup_by(|a, b| (a.root, &a.path) == (b.root, &b.path));
+    Ok(Some((discovery, known)))
+}
+
+/// What a path is collected as, if every folder above it is entered.
+pub(crate) fn claimed(format: &dyn Format, path: &[u8]) -> Option<(Part, bool)> {
+    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    for (at, _) in slashes {
+        if format.claim(path.get(..at)?, Node::Directory) != Claim::Enter {
+            return None;
+        }
+    }
+    match format.claim(path, Node::File) {
+        Claim::Collect(part) => Some((part, false)),
+        Claim::Probe(part) => Some((part, true)),
+        _ => None,
+    }
+}
+
+/// A regular file with one name that no link leads to.
+fn plain_file(path: &Path) -> Option<fs::Metadata> {
+    let meta = fs::symlink_metadata(path).ok()?;
+    let is_plain = meta.is_file() && meta.nlink() == 1;
+    (is_plain && fs::canonicalize(path).is_ok_and(|real| real == path)).then_some(meta)
+}

@@ -1,0 +1,105 @@
+//! Which folders are watched: those that the formats' claims enter, each for itself. Denied folders
+//! and what lies below folders that are left out never get a watch.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::events::{Events, Follow};
+use super::hint::Filter;
+use super::policy::Cover;
+use crate::collect::{Folder, RootPath, resolve};
+
+/// The watched folders.
+#[derive(Debug)]
+pub(super) struct Folders {
+    /// `None` where the system has no events for us.
+    events: Option<Events>,
+    filter: Arc<Filter>,
+}
+
+/// What became of an attempt to watch everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Covered {
+    pub(super) cover: Cover,
+    /// Folders that are watched now and were not before.
+    pub(super) added: usize,
+    /// Folders that should be watched.
+    pub(super) wanted: usize,
+    /// Folders that are not.
+    pub(super) missing: usize,
+}
+
+impl Folders {
+    pub(super) fn new(filter: Filter) -> Folders {
+        let filter = Arc::new(filter);
+        let events = Events::start(Arc::clone(&filter));
+        if let Err(error) = &events {
+            tracing::debug!(%error, "The system has no file events.");
+        }
+        Folders { events: events.ok(), filter }
+    }
+
+    /// Watches these folders and no others, and waits for roots that are not there yet.
+    pub(super) fn cover(&mut self, folders: Vec<Folder>, roots: &[RootPath]) -> Covered {
+        let roots = resolve(roots);
+        let mut wanted = folders;
+        // Elsewhere a watch is for a whole tree, and nobody wants to hear all of the home folder:
+        // there the sweep finds new roots.
+        if cfg!(target_os = "linux") {
+            let awaited = roots.iter().filter_map(|root| nearest(&root.path));
+            wanted.extend(awaited.map(|path| Folder { path, is_link: false }));
+        }
+        self.filter.set_roots(roots);
+        let mut seen = HashSet::new();
+        wanted.retain(|folder| seen.insert(folder.path.clone()));
+        let Some(events) = &mut self.events else {
+            let wanted = wanted.len();
+            return Covered { cover: Cover::Blind, added: 0, wanted, missing: wanted };
+        };
+        events.retain(&seen);
+        drop(seen);
+        let number = wanted.len();
+        wanted.retain(|folder| !events.follows(&folder.path));
+        // If there are not enough watches for all, the folders that matter have them.
+        let top = wanted.iter().map(|folder| depth(&folder.path)).min().unwrap_or(0);
+        wanted.sort_by_cached_key(|folder| {
+            (depth(&folder.path) > top + 1, std::cmp::Reverse(modified(&folder.path)))
+        });
+        let (mut added, mut missing) = (0, 0);
+        for (index, folder) in wanted.iter().enumerate() {
+            match events.follow(folder) {
+                Follow::Done => added += 1,
+                // It is gone, or not ours to read: the next sweep sees.
+                Follow::Refused => {}
+                Follow::NoneLeft => {
+                    missing = wanted.len() - index;
+                    break;
+                }
+            }
+        }
+        let cover = match missing {
+            0 => Cover::Full,
+            missing if missing == number => Cover::Blind,
+            _ => Cover::Part,
+        };
+        Covered { cover, added, wanted: number, missing }
+    }
+}
+
+/// The nearest folder above a root that is not there.
+fn nearest(root: &Path) -> Option<PathBuf> {
+    if root.is_dir() {
+        return None;
+    }
+    root.ancestors().skip(1).find(|folder| folder.is_dir()).map(Path::to_owned)
+}
+
+fn depth(path: &Path) -> usize {
+    path.components().count()
+}
+
+fn modified(path: &Path) -> SystemTime {
+    std::fs::metadata(path).and_then(|meta| meta.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+}

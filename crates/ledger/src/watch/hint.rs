@@ -1,0 +1,136 @@
+//! What an event of the file system means, by the claims of the formats. Most events mean nothing.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use quipu_transcript::format::{Claim, Node};
+
+use super::inbox::{Hint, Inbox};
+use crate::collect::{RootPath, claimed};
+
+/// What became of a path, as far as an event says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Happened {
+    /// It is a folder.
+    pub(super) is_folder: bool,
+    /// It was not there before, or is not any more.
+    pub(super) is_another: bool,
+}
+
+/// Stands between the events of the system and the inbox.
+#[derive(Debug)]
+pub(super) struct Filter {
+    roots: RwLock<Vec<RootPath>>,
+    inbox: Arc<Inbox>,
+}
+
+impl Filter {
+    pub(super) fn new(inbox: Arc<Inbox>) -> Filter {
+        Filter { roots: RwLock::default(), inbox }
+    }
+
+    /// Roots are looked for under these paths from now on.
+    pub(super) fn set_roots(&self, roots: Vec<RootPath>) {
+        *self.roots.write().unwrap_or_else(PoisonError::into_inner) = roots;
+    }
+
+    /// Something happened to a path.
+    pub(super) fn event(&self, path: &Path, happened: Happened) {
+        let hint = {
+            let roots = self.roots.read().unwrap_or_else(PoisonError::into_inner);
+            hint(&roots, path, happened)
+        };
+        if let Some(hint) = hint {
+            self.inbox.put(hint);
+        }
+    }
+
+    /// Something happened, and nobody can say what.
+    pub(super) fn anything(&self) {
+        self.inbox.put(Hint::All);
+    }
+}
+
+/// What there is to look at after an event.
+fn hint(roots: &[RootPath], path: &Path, happened: Happened) -> Option<Hint> {
+    roots.iter().find_map(|root| {
+        // A root, or a folder on the way to one, came or went.
+        if root.path.starts_with(path) {
+            return Some(Hint::All);
+        }
+        let inside = path.strip_prefix(&root.path).ok()?.as_os_str().as_bytes();
+        if happened.is_folder {
+            return is_entered(root, inside).then_some(Hint::All);
+        }
+        if claimed(root.format, inside).is_some() {
+            return Some(Hint::File(path.to_owned()));
+        }
+        // What is written to a database stands in its log first.
+        if inside.strip_suffix(b"-wal").is_some_and(|of| claimed(root.format, of).is_some()) {
+            return Some(Hint::All);
+        }
+        // A link to a folder is not called one.
+        let may_lead_on = happened.is_another && is_entered(root, inside);
+        (may_lead_on && path.is_symlink()).then_some(Hint::All)
+    })
+}
+
+/// Whether the walk looks into a folder of that name.
+fn is_entered(root: &RootPath, inside: &[u8]) -> bool {
+    let above = inside.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    above
+        .chain([inside.len()])
+        .filter_map(|end| inside.get(..end))
+        .all(|folder| root.format.claim(folder, Node::Directory) == Claim::Enter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WRITTEN: Happened = Happened { is_folder: false, is_another: false };
+    const FOLDER: Happened = Happened { is_folder: true, is_another: true };
+
+    fn roots() -> Vec<RootPath> {
+        [("claude-code", "/h/.claude"), ("openclaw", "/h/.openclaw")]
+            .map(|(name, path)| RootPath {
+                format: quipu_transcript::format::by_name(name).unwrap(),
+                path: path.into(),
+            })
+            .to_vec()
+    }
+
+    #[track_caller]
+    fn check(path: &str, happened: Happened, expected: Option<Hint>) {
+        assert_eq!(hint(&roots(), Path::new(path), happened), expected);
+    }
+
+    #[test]
+    fn claimed_files_are_hints() {
+        let path = "/h/.claude/projects/-a/00000001-0000-4000-8000-000000000001.jsonl";
+        check(path, WRITTEN, Some(Hint::File(path.into())));
+        let path = "/h/.openclaw/agents/main/sessions/x.jsonl.reset.2026";
+        check(path, WRITTEN, Some(Hint::File(path.into())));
+    }
+
+    #[test]
+    fn what_nobody_claims_is_nothing() {
+        check("/h/.bash_history", WRITTEN, None);
+        check("/h/.claude/settings.json", WRITTEN, None);
+        check("/h/.claude/projects/-a/notes.txt", WRITTEN, None);
+        check("/h/.openclaw/credentials/a/sessions/x.jsonl", WRITTEN, None);
+        check("/h/.openclaw/agents/main/sessions/auth-profiles.json", WRITTEN, None);
+        check("/h/Downloads", FOLDER, None);
+        check("/h/.openclaw/credentials", FOLDER, None);
+        check("/h/.claude/todos", FOLDER, None);
+    }
+
+    #[test]
+    fn folders_that_are_entered_are_a_reason_to_look() {
+        check("/h/.claude/projects/-new", FOLDER, Some(Hint::All));
+        check("/h/.claude/projects/-a/00000001/subagents", FOLDER, Some(Hint::All));
+        check("/h/.claude", FOLDER, Some(Hint::All));
+        check("/h", FOLDER, Some(Hint::All));
+    }
+}

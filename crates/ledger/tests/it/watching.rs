@@ -1,0 +1,401 @@
+//! Watching: whatever changes is collected, and nothing is done while nothing changes.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use quipu_ledger::watch::{Event, Stop, Timing, watch};
+use quipu_ledger::{Error, collect_changed};
+
+use crate::home::*;
+
+/// What a watch told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Told {
+    Watching,
+    Collected { records: u64, bytes: u64 },
+    Unreadable(PathBuf),
+    Paused,
+    Resumed,
+}
+
+/// A watch on a thread of its own.
+struct Watching<'a> {
+    home: &'a Home,
+    stop: Stop,
+    told: Arc<Mutex<Vec<Told>>>,
+    /// The thread's number in `/proc`.
+    thread_number: Arc<Mutex<Option<String>>>,
+    thread: Option<JoinHandle<quipu_ledger::Result<()>>>,
+}
+
+impl Watching<'_> {
+    fn start(home: &Home, timing: Timing) -> Watching<'_> {
+        let (stop, told) = (Stop::new(), Arc::<Mutex<Vec<Told>>>::default());
+        let thread_number = Arc::<Mutex<Option<String>>>::default();
+        let thread = std::thread::spawn({
+            let (path, roots, stop) = (home.ledger_path(), home.roots(), stop.clone());
+            let (told, thread_number) = (Arc::clone(&told), Arc::clone(&thread_number));
+            move || {
+                let link = fs::read_link("/proc/thread-self").ok();
+                *thread_number.lock().unwrap() =
+                    link.map(|link| link.file_name().unwrap().to_string_lossy().into_owned());
+                watch(&path, &roots, &timing, &stop, &mut |event| {
+                    told.lock().unwrap().extend(tell(&event));
+                    ControlFlow::Continue(())
+                })
+            }
+        });
+        let watching = Watching { home, stop, told, thread_number, thread: Some(thread) };
+        watching.wait("the first sweep", || watching.has(&Told::Watching));
+        watching
+    }
+
+    fn has(&self, what: &Told) -> bool {
+        self.told.lock().unwrap().contains(what)
+    }
+
+    fn told(&self) -> Vec<Told> {
+        self.told.lock().unwrap().clone()
+    }
+
+    /// Waits until something is so, or fails.
+    #[track_caller]
+    fn wait(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+        let began = Instant::now();
+        while !is_so() {
+            assert!(began.elapsed() < Duration::from_secs(60), "{what}: {:?}", self.told());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until a word can be found.
+    #[track_caller]
+    fn wait_for(&self, word: &str) {
+        self.wait(word, || self.home.hits(word) > 0);
+    }
+
+    fn end(&mut self) -> quipu_ledger::Result<()> {
+        self.stop.stop();
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Watching<'_> {
+    fn drop(&mut self) {
+        self.stop.stop();
+    }
+}
+
+fn tell(event: &Event<'_>) -> Option<Told> {
+    Some(match event {
+        Event::Watching { .. } => Told::Watching,
+        Event::Collected(report) => {
+            Told::Collected { records: report.records_added, bytes: report.bytes_read }
+        }
+        Event::Unreadable { path, .. } => Told::Unreadable(path.to_path_buf()),
+        Event::Paused { .. } => Told::Paused,
+        Event::Resumed => Told::Resumed,
+        _ => return None,
+    })
+}
+
+/// No sweep within a test: what is found is found by events.
+fn quick() -> Timing {
+    Timing {
+        debounce: Duration::from_millis(20),
+        settle: Duration::from_millis(200),
+        tidy: Duration::from_millis(300),
+        retry: Duration::from_millis(50),
+        sweep: Duration::from_secs(3600),
+        ..Timing::default()
+    }
+}
+
+fn path_of(project: &str, number: u32) -> String {
+    format!(".claude/projects/{project}/{}.jsonl", uuid(number))
+}
+
+fn changed(home: &Home, paths: &[&str]) -> Option<quipu_ledger::wire::SyncReport> {
+    let paths: Vec<PathBuf> = paths.iter().map(|path| home.path(path)).collect();
+    collect_changed(&mut home.open(), &home.roots(), &paths, &mut |_| {}).unwrap()
+}
+
+#[test]
+fn a_changed_file_is_all_that_is_looked_at() {
+    let home = Home::new();
+    home.write(MAIN, line("user", &uuid(1), None, "hello"));
+    home.write(&path_of("-b", 2), line("user", &uuid(2), None, "other"));
+    home.sync();
+    let more = line("assistant", &uuid(3), Some(&uuid(1)), "world");
+    home.append(MAIN, &more);
+    // Neither is any of its business.
+    home.append(&path_of("-b", 2), &more);
+    home.remove(&path_of("-b", 2));
+    let report = changed(&home, &[MAIN, MAIN]).unwrap();
+    assert_eq!(
+        (report.sources, report.bytes_read, report.lines_parsed, report.records_added, report.gone),
+        (1, more.len() as u64, 1, 1, 0)
+    );
+    assert_eq!(changed(&home, &[MAIN]).unwrap().bytes_read, 0);
+    assert_eq!(home.hits("world"), 1);
+    assert_eq!(home.sync().gone, 1);
+    home.assert_sound();
+    home.assert_rebuilds();
+}
+
+#[test]
+fn whatever_is_more_than_a_change_takes_a_walk() {
+    let home = Home::new();
+    home.write(MAIN, line("user", &uuid(1), None, "hello"));
+    home.sync();
+    let new = path_of("-b", 2);
+    home.write(&new, line("user", &uuid(2), None, "new"));
+    assert!(changed(&home, &[&new]).is_none(), "a new file");
+    assert!(changed(&home, &[MAIN, &new]).is_none(), "a new file among others");
+    assert!(changed(&home, &[&path_of("-b", 3)]).is_none(), "no file");
+    std::os::unix::fs::symlink(home.path(MAIN), home.path(&path_of("-b", 4))).unwrap();
+    assert!(changed(&home, &[&path_of("-b", 4)]).is_none(), "a link");
+    home.replace(MAIN, line("user", &uuid(1), None, "hello"));
+    assert!(changed(&home, &[MAIN]).is_none(), "another file of that name");
+    home.sync();
+    fs::hard_link(home.path(MAIN), home.path("linked")).unwrap();
+    assert!(changed(&home, &[MAIN]).is_none(), "a file with two names");
+}
+
+#[test]
+fn names_that_nobody_claims_are_passed_over() {
+    let home = Home::new();
+    home.write(".openclaw/credentials/x.jsonl", "{}\n");
+    home.write(".claude/settings.json", "{}\n");
+    home.write("elsewhere.jsonl", "{}\n");
+    home.sync();
+    let report = changed(
+        &home,
+        &[".openclaw/credentials/x.jsonl", ".claude/settings.json", "elsewhere.jsonl"],
+    );
+    assert_eq!(report.unwrap().sources, 0);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn everything_that_changes_is_noticed() {
+    let home = Home::new();
+    fs::create_dir_all(home.path("")).unwrap();
+    home.write(MAIN, line("user", &uuid(1), None, "hello"));
+    let mut watching = Watching::start(&home, quick());
+    watching.wait_for("hello");
+
+    home.append(MAIN, line("user", &uuid(2), None, "appended"));
+    watching.wait_for("appended");
+    home.write(&path_of("-home-alice-shop", 9), line("user", &uuid(3), None, "newfile"));
+    watching.wait_for("newfile");
+    home.write(&path_of("-another", 10), line("user", &uuid(4), None, "newproject"));
+    watching.wait_for("newproject");
+    home.append(&path_of("-another", 10), line("user", &uuid(5), None, "newwatch"));
+    watching.wait_for("newwatch");
+    let claw = ".openclaw/agents/main/sessions/s1.jsonl";
+    home.write(claw, "{\"role\":\"user\",\"content\":\"newroot\",\"timestamp\":1770193116233}\n");
+    watching.wait_for("newroot");
+
+    // A renamed folder is watched under its new name.
+    home.rename(".claude/projects/-another", ".claude/projects/-renamed");
+    home.append(&path_of("-renamed", 10), line("user", &uuid(6), None, "afterrename"));
+    watching.wait_for("afterrename");
+    home.append(&path_of("-renamed", 10), line("user", &uuid(7), None, "again"));
+    watching.wait_for("again");
+
+    // So is one that was removed and made anew.
+    fs::remove_dir_all(home.path(".claude")).unwrap();
+    home.write(&path_of("-anew", 11), line("user", &uuid(8), None, "resurrected"));
+    watching.wait_for("resurrected");
+    home.append(&path_of("-anew", 11), line("user", &uuid(9), None, "alive"));
+    watching.wait_for("alive");
+
+    // A last line without an end is found once it stands still.
+    home.append(&path_of("-anew", 11), line("user", &uuid(12), None, "unfinished").trim_end());
+    watching.wait_for("unfinished");
+
+    watching.end().unwrap();
+    home.assert_sound();
+    home.assert_restores();
+    home.assert_rebuilds();
+    let wal = home.ledger_path().with_extension("db-wal");
+    assert!(fs::metadata(wal).map_or(0, |meta| meta.len()) == 0, "the log is written back");
+}
+
+/// What a thread has asked of the system: reads, and how often it went to sleep.
+#[cfg(target_os = "linux")]
+fn asked(thread: &str) -> (String, String) {
+    let of = |file: &str, keys: &[&str]| -> String {
+        let text = fs::read_to_string(format!("/proc/self/task/{thread}/{file}")).unwrap();
+        text.lines().filter(|line| keys.iter().any(|key| line.starts_with(key))).collect()
+    };
+    (of("io", &["rchar", "syscr", "syscw"]), of("status", &["voluntary_ctxt"]))
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn nothing_is_done_while_nothing_changes() {
+    let home = Home::new();
+    home.write(MAIN, line("user", &uuid(1), None, "hello"));
+    let watching = Watching::start(&home, quick());
+    home.append(MAIN, line("user", &uuid(2), None, "last"));
+    watching.wait_for("last");
+    let thread = watching.thread_number.lock().unwrap().clone().unwrap();
+    // Settled, written back, and asleep until the next sweep: the counts stand still.
+    let mut before = asked(&thread);
+    watching.wait("quiet", || {
+        std::thread::sleep(Duration::from_millis(800));
+        let now = asked(&thread);
+        let is_quiet = now == before;
+        before = now;
+        is_quiet
+    });
+    // What is none of quipu's business does not wake it either.
+    home.write(".claude/settings.json", "{}");
+    home.write(".claude/projects/-home-alice-shop/notes.txt", "note");
+    let _ = fs::read(home.path(MAIN)).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(asked(&thread), before);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn touching_everything_reads_nothing_anew() {
+    const FILES: u32 = 2_000;
+    let home = Home::quick();
+    for number in 1..=FILES {
+        home.write(&path_of("-many", number), line("user", &uuid(number), None, "hello"));
+    }
+    let mut watching = Watching::start(&home, quick());
+    watching.wait("the first sweep", || home.hits("hello") == i64::from(FILES));
+    watching.wait("quiet", || {
+        let told = watching.told().len();
+        std::thread::sleep(Duration::from_millis(600));
+        told == watching.told().len()
+    });
+    let told = watching.told().len();
+    for number in 1..=FILES {
+        let file = fs::File::options().append(true).open(home.path(&path_of("-many", number)));
+        file.unwrap().set_modified(std::time::SystemTime::now()).unwrap();
+    }
+    // A last line shows that it came so far.
+    home.append(&path_of("-many", 7), line("user", &uuid(9_999), None, "finally"));
+    watching.wait_for("finally");
+    watching.end().unwrap();
+    let told = watching.told().split_off(told);
+    let records: u64 = told
+        .iter()
+        .map(|told| match told {
+            Told::Collected { records, .. } => *records,
+            _ => 0,
+        })
+        .sum();
+    assert_eq!(records, 1, "{told:?}");
+    assert_eq!(home.one::<i64>("SELECT max(number) FROM generations"), 1);
+    assert_eq!(home.sync().bytes_verified, 0, "every file was looked at by then");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_unreadable_file_is_told_once() {
+    let home = Home::new();
+    home.write(MAIN, line("user", &uuid(1), None, "hello"));
+    let closed = path_of("-closed", 2);
+    home.write(&closed, line("user", &uuid(2), None, "secret"));
+    fs::set_permissions(home.path(&closed), fs::Permissions::from_mode(0o000)).unwrap();
+    if fs::read(home.path(&closed)).is_ok() {
+        // An administrator reads everything.
+        return;
+    }
+    let watching = Watching::start(&home, quick());
+    for number in 3..8 {
+        home.append(MAIN, line("user", &uuid(number), None, &format!("word{number}")));
+        watching.wait_for(&format!("word{number}"));
+    }
+    let unreadable = Told::Unreadable(home.path(&closed).canonicalize().unwrap());
+    assert_eq!(watching.told().iter().filter(|told| **told == unreadable).count(), 1);
+    fs::set_permissions(home.path(&closed), fs::Permissions::from_mode(0o600)).unwrap();
+    watching.wait_for("secret");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_ledger_that_is_swapped_is_opened_again() {
+    let home = Home::new();
+    home.write(MAIN, line("user", &uuid(1), None, "hello"));
+    let mut watching = Watching::start(&home, quick());
+    watching.wait_for("hello");
+    let data = home.ledger_path().parent().unwrap().to_owned();
+    fs::rename(&data, home.scratch("away")).unwrap();
+    home.append(MAIN, line("user", &uuid(2), None, "after"));
+    watching.wait("a new ledger", || home.ledger_path().exists());
+    watching.wait_for("after");
+    assert_eq!(home.hits("hello"), 1);
+    watching.end().unwrap();
+    home.assert_sound();
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_newer_quipu_ends_it() {
+    let home = Home::new();
+    home.write(MAIN, line("user", &uuid(1), None, "hello"));
+    let mut watching = Watching::start(&home, quick());
+    watching.wait_for("hello");
+    home.sql().pragma_update(None, "user_version", 99).unwrap();
+    home.append(MAIN, line("user", &uuid(2), None, "more"));
+    let thread = watching.thread.take().unwrap();
+    watching.wait("the end", || thread.is_finished());
+    let ended = thread.join().unwrap();
+    assert!(matches!(ended, Err(Error::Upgraded)), "{ended:?}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_ledger_that_cannot_be_written_to_is_waited_for() {
+    let home = Home::new();
+    home.write(MAIN, line("user", &uuid(1), None, "hello"));
+    let mut watching = Watching::start(&home, quick());
+    watching.wait_for("hello");
+    let other = home.sql();
+    // Longer than anybody waits for a lock.
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    home.append(MAIN, line("user", &uuid(2), None, "meanwhile"));
+    watching.wait("a pause", || watching.has(&Told::Paused));
+    home.append(MAIN, line("user", &uuid(3), None, "stillmore"));
+    other.execute_batch("ROLLBACK").unwrap();
+    watching.wait_for("stillmore");
+    watching.wait("the end of it", || watching.has(&Told::Resumed));
+    watching.end().unwrap();
+    assert_eq!(home.hits("meanwhile"), 1);
+    assert_eq!(watching.told().iter().filter(|told| **told == Told::Paused).count(), 1);
+    home.assert_sound();
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn two_watches_and_a_sync_double_nothing() {
+    let home = Home::new();
+    home.write(MAIN, line("user", &uuid(1), None, "hello"));
+    let mut first = Watching::start(&home, quick());
+    let mut second = Watching::start(&home, quick());
+    for number in 2..30 {
+        home.append(MAIN, line("user", &uuid(number), None, &format!("word{number}")));
+        if number % 7 == 0 {
+            home.sync();
+        }
+    }
+    first.wait_for("word29");
+    first.end().unwrap();
+    second.end().unwrap();
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM entries"), 29);
+    home.assert_sound();
+    home.assert_restores_all(&[MAIN]);
+    home.assert_rebuilds();
+}

@@ -1,0 +1,159 @@
+//! What the name of a transcript says: which session it holds, and why OpenClaw put it aside.
+//!
+//! A session's id stays at the front of every name it is given, except in two folders: `cold/`
+//! names a file after the hash of its bytes, and `session-sqlite-import-archive/` puts the session's
+//! key before the id.
+
+use crate::format::Archive;
+
+/// The folder of sessions that are no longer used.
+pub(super) const COLD: &[u8] = b"cold";
+
+/// The folder of what was moved into the database.
+pub(super) const IMPORTED: &[u8] = b"session-sqlite-import-archive";
+
+/// The stem of a transcript's name, and why it was put aside. The stem outlives every renaming, so
+/// the session stays the same.
+pub(super) fn transcript(name: &[u8]) -> Option<(&[u8], Option<Archive>)> {
+    const EXTENSION: &[u8] = b".jsonl";
+    let (name, is_compressed) = match name.strip_suffix(COMPRESSED) {
+        Some(name) => (name, true),
+        None => (name, false),
+    };
+    let at = (1..name.len()).find(|at| {
+        name.get(*at..)
+            .and_then(|rest| rest.strip_prefix(EXTENSION))
+            .is_some_and(|rest| matches!(rest.first(), None | Some(b'.')))
+    })?;
+    let (stem, rest) = name.split_at_checked(at)?;
+    let suffix = rest.strip_prefix(EXTENSION)?;
+    let archive = match suffix {
+        // Nothing compresses a transcript that it still writes to.
+        b"" if is_compressed => Some(Archive::Cold),
+        b"" => None,
+        // The time that follows is written with colons or with dashes.
+        _ if suffix.starts_with(b".deleted.") => Some(Archive::Deleted),
+        _ if suffix.starts_with(b".reset.") => Some(Archive::Reset),
+        _ if suffix.starts_with(b".imported-") => Some(Archive::Imported),
+        b".bak" | b".full.bak" => Some(Archive::Backup),
+        _ if suffix.starts_with(b".bak-") || suffix.starts_with(b".bak.") => Some(Archive::Backup),
+        // 2026.7.1 keeps a transcript whose header it rebuilt as `x.jsonl.corrupt-<time>-<hex>.jsonl`.
+        _ if suffix.starts_with(b".corrupt-") => Some(Archive::Backup),
+        _ => return None,
+    };
+    Some((stem, archive))
+}
+
+/// See [`crate::format::Format::is_compressed`].
+pub(super) fn is_compressed(name: &[u8]) -> bool {
+    name.ends_with(COMPRESSED)
+}
+
+const COMPRESSED: &[u8] = b".zst";
+
+/// A thread's transcript is named `<session>-topic-<encodeURIComponent(thread)>`.
+pub(super) fn session(stem: &str) -> String {
+    let Some((id, thread)) = stem.split_once(TOPIC) else { return stem.to_owned() };
+    match percent_decoded(thread) {
+        Some(thread) if !id.is_empty() => format!("{id}{TOPIC}{thread}"),
+        _ => stem.to_owned(),
+    }
+}
+
+/// The session of an imported transcript, whose stem is `<key>.<session>`. Both may hold dots;
+/// where that leaves a doubt, the transcript's header decides.
+pub(super) fn imported_session(stem: &str) -> Option<String> {
+    let id = stem.rsplit('.').next()?;
+    let is_uuid = id.get(..36).is_some_and(|id| {
+        id.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+    });
+    let is_whole = is_uuid && id.get(36..).is_some_and(|t| t.is_empty() || t.starts_with(TOPIC));
+    (is_whole || stem.matches('.').count() <= 1).then(|| session(id))
+}
+
+/// The agent in the key of an imported transcript, where the folder does not say it: the key
+/// `agent:main:telegram:direct:7` is written `agent_main_telegram_direct_7`.
+pub(super) fn imported_agent(stem: &str) -> &str {
+    let rest = stem.strip_prefix("agent_").or_else(|| stem.strip_prefix("agent:"));
+    rest.and_then(|rest| rest.split(['_', ':']).next())
+        .filter(|agent| !agent.is_empty())
+        .unwrap_or(super::files::MAIN)
+}
+
+/// What stands between a session's id and its thread in a file's name.
+const TOPIC: &str = "-topic-";
+
+/// Whether a header's `id` is the session that the file's name says. A thread's transcript carries
+/// the id without the thread; a fork that pi wrote is named `<time>_<id>`.
+pub(super) fn is_named(session: &str, id: &str) -> bool {
+    session.strip_suffix(id).is_some_and(|before| before.is_empty() || before.ends_with('_'))
+        || session.strip_prefix(id).is_some_and(|thread| thread.starts_with(TOPIC))
+}
+
+/// `None` if it is not what `encodeURIComponent` can have written.
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = text.bytes();
+    let mut decoded = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        decoded.push(if byte == b'%' {
+            let high = char::from(bytes.next()?).to_digit(16)?;
+            let low = char::from(bytes.next()?).to_digit(16)?;
+            u8::try_from(high * 16 + low).ok()?
+        } else {
+            byte
+        });
+    }
+    String::from_utf8(decoded).ok()
+}
+
+/// Why a file among transcripts repeats one and is not collected.
+pub(super) fn repeats_a_transcript(name: &[u8]) -> Option<&'static str> {
+    if contains(name, b".trajectory.jsonl") || contains(name, b".trajectory-path.json") {
+        return Some("trajectory of a run: repeats the transcript");
+    }
+    is_checkpoint(name).then_some("checkpoint of a compaction: repeats the transcript")
+}
+
+fn is_checkpoint(name: &[u8]) -> bool {
+    const MARK: &[u8] = b".checkpoint.";
+    let Some(at) = name.windows(MARK.len()).position(|window| window == MARK) else { return false };
+    let id = name.get(at + MARK.len()..).unwrap_or_default();
+    id.get(36..).is_some_and(|rest| rest.starts_with(b".jsonl"))
+        && id.iter().take(36).all(|byte| byte.is_ascii_hexdigit() || *byte == b'-')
+}
+
+fn contains(name: &[u8], part: &[u8]) -> bool {
+    name.windows(part.len()).any(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r4_a_header_names_the_session_without_its_thread() {
+        assert!(is_named("1906e15d-topic-a/b", "1906e15d"));
+        assert!(is_named("2026-11-15T18-13-39-752Z_01a1e06a", "01a1e06a"));
+        assert!(!is_named("1906e15d", "1906"));
+    }
+
+    #[test]
+    fn r4_the_id_is_at_the_end_of_an_imported_name() {
+        const ID: &str = "13f7ee8b-4916-4c0c-a7c3-6a9d44685f32";
+        let is = |stem: &str, session: Option<&str>, agent: &str| {
+            assert_eq!(imported_session(stem).as_deref(), session, "{stem}");
+            assert_eq!(imported_agent(stem), agent, "{stem}");
+        };
+        is(&format!("agent_main_main.{ID}"), Some(ID), "main");
+        is(&format!("agent_work_v1.2.{ID}"), Some(ID), "work");
+        let thread = format!("{ID}-topic-7");
+        is(&format!("agent_main_x.{ID}-topic-7"), Some(&thread), "main");
+        is("agent_main_main.ses_abc", Some("ses_abc"), "main");
+        is("ses_abc", Some("ses_abc"), "main");
+        // Nobody can say where the key ends.
+        is("agent_main_a.b.ses_abc", None, "main");
+    }
+}
