@@ -33,6 +33,10 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    /// A file that is collected from could not be read. Collecting goes on without it.
+    #[error("cannot read a source")]
+    Source(#[source] std::io::Error),
+
     /// The file is not a quipu ledger. It is left untouched.
     #[error("{} is not a quipu ledger: {why}", path.display())]
     NotALedger {

@@ -1,6 +1,7 @@
 //! Faults at one exact system call, by `strace`.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
@@ -39,6 +40,18 @@ pub(crate) fn run(
     fault: Fault,
     when: u64,
 ) -> Result<Faulty> {
+    run_at(place, arguments, call, fault, when, None)
+}
+
+/// The same; only calls that concern this file count.
+pub(crate) fn run_at(
+    place: &Place,
+    arguments: &[&str],
+    call: &str,
+    fault: Fault,
+    when: u64,
+    file: Option<&Path>,
+) -> Result<Faulty> {
     let log = place.at("strace.log");
     let what = match fault {
         Fault::Error(error) => format!("error={error}"),
@@ -46,7 +59,12 @@ pub(crate) fn run(
     };
     let trace = format!("trace={call}");
     let inject = format!("inject={call}:{what}:when={when}");
-    let options = ["-f", "-qq", "-e", &trace, "-e", &inject, "-o"];
+    let file = file.map(|file| file.display().to_string());
+    let mut options = vec!["-f", "-qq", "-e", &trace, "-e", &inject];
+    if let Some(file) = &file {
+        options.extend(["-P", file]);
+    }
+    options.push("-o");
     let mut command = place.command_under("strace", &options, Some(&log), arguments);
     let run = Run::of(&mut command)?;
     let log = fs::read_to_string(&log).unwrap_or_default();

@@ -8,12 +8,14 @@ use anyhow::Result;
 use crate::place::Place;
 use crate::prng::Prng;
 
-/// Two files of each agent, only ever appended to.
-const FILES: [&str; 4] = [
+/// Two files of each agent, and one that has to be looked into to see what it is. Only ever appended
+/// to.
+pub(crate) const FILES: [&str; 5] = [
     ".claude/projects/-home-alice-shop/00000001-d010-4b20-a591-b7172ef08e66.jsonl",
     ".claude/projects/-home-alice-shop/00000002-d010-4b20-a591-b7172ef08e66.jsonl",
     ".openclaw/agents/main/sessions/first.jsonl",
     ".openclaw/agents/main/sessions/second.jsonl",
+    ".claude/projects/-home-alice-shop/notes.jsonl",
 ];
 
 /// Writes lines that are all different.
@@ -47,7 +49,7 @@ impl Writer {
         self.lines += 1;
         let (id, words) = (self.lines, "word ".repeat(self.prng.below(60) as usize));
         let line = match file {
-            0 | 1 => format!(
+            0 | 1 | 4 => format!(
                 "{{\"parentUuid\":null,\"isSidechain\":false,\"cwd\":\"/home/alice/shop\",\
                  \"sessionId\":\"{:08x}-d010-4b20-a591-b7172ef08e66\",\"type\":\"user\",\
                  \"message\":{{\"role\":\"user\",\"content\":\"unique{id} {words}\"}},\

@@ -1,7 +1,6 @@
 //! Reads an index: its newest bytes, and what changed in it since the last look.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::FileExt;
 
 use quipu_transcript::format::{Format, Origin};
 use quipu_transcript::index::Binding;
@@ -9,6 +8,7 @@ use quipu_transcript::problem::{Problem, ProblemKind};
 use serde_json::{Map, Value};
 
 use super::batch::{Began, Ends, Step};
+use super::look;
 use super::read::Reader;
 use crate::indexes::{self, Packed};
 use crate::journal::{Event, SourceNumber};
@@ -66,7 +66,7 @@ impl Reader<'_, '_> {
         };
         let length = self.stat.size.min(LONGEST);
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-        if self.file.read_exact_at(&mut bytes, 0).is_err() {
+        if !look::fills(self.file, &mut bytes, 0)? {
             // It changed while we read. The next look tries again.
             return Ok(());
         }

@@ -22,8 +22,9 @@ use super::decompress::{self, Unfolded};
 use super::discover::{Reason, RootPath, Stat};
 use super::known::HEAD;
 use super::lines::Cut;
+use super::look;
 use super::plan::Job;
-use crate::Result;
+use crate::{Error, Result};
 
 /// How much is read at once.
 pub(super) const READ: usize = 64 << 10;
@@ -120,21 +121,10 @@ pub(crate) fn read(
         }
         return Ok(Outcome::Skipped(Reason::LeftOut(why)));
     }
-    if job.is_probe
-        && job.known.as_ref().is_none_or(|known| known.refused.is_some())
-        && !reader.probe()
-    {
-        reader.refuse("no line of it is a record")?;
-        return Ok(Outcome::Skipped(Reason::NotATranscript));
+    match reader.read() {
+        Err(Error::Source(error)) => Ok(Outcome::Skipped(Reason::Unreadable(error.to_string()))),
+        outcome => outcome,
     }
-    match origin.part.framing() {
-        Framing::Lines => reader.lines()?,
-        Framing::Document => reader.document()?,
-        Framing::Index => reader.index()?,
-        // Nothing claims such a part yet.
-        Framing::Rows => {}
-    }
-    Ok(Outcome::Done)
 }
 
 /// Opens a source: for reading only, never waiting for the writer of a pipe, and only where it was
@@ -224,11 +214,28 @@ pub(super) struct Reader<'a, 'b> {
 }
 
 impl Reader<'_, '_> {
+    /// Reads it as what it is.
+    fn read(&mut self) -> Result<Outcome> {
+        let is_known = self.job.known.as_ref().is_some_and(|known| known.refused.is_none());
+        if self.job.is_probe && !is_known && !self.probe()? {
+            self.refuse("no line of it is a record")?;
+            return Ok(Outcome::Skipped(Reason::NotATranscript));
+        }
+        match self.origin.part.framing() {
+            Framing::Lines => self.lines()?,
+            Framing::Document => self.document()?,
+            Framing::Index => self.index()?,
+            // Nothing claims such a part yet.
+            Framing::Rows => {}
+        }
+        Ok(Outcome::Done)
+    }
+
     /// Whether one of the first lines is a record of this format.
-    fn probe(&mut self) -> bool {
+    fn probe(&mut self) -> Result<bool> {
         let mut head = vec![0; PROBE.min(usize::try_from(self.length).unwrap_or(PROBE))];
-        if self.file.read_exact_at(&mut head, 0).is_err() {
-            return false;
+        if !look::fills(self.file, &mut head, 0)? {
+            return Ok(false);
         }
         self.work.bytes_verified += head.len() as u64;
         let mut is_record = false;
@@ -237,7 +244,7 @@ impl Reader<'_, '_> {
                 is_record |= !matches!(entry.kind, quipu_transcript::entry::Kind::Unknown);
             });
         }
-        is_record
+        Ok(is_record)
     }
 
     /// Remembers that nothing is collected from the file, so that it is not looked at again.

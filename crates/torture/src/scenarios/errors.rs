@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::place::{Place, copy};
 use crate::strace::{self, Fault};
-use crate::writer::Writer;
+use crate::writer::{FILES, Writer};
 use crate::{Outcome, Scenario, Setting};
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -83,4 +83,29 @@ fn run(setting: &Setting) -> Result<Outcome> {
     let what =
         format!("{runs} errors: {told} told, the others harmless; complete after the next sync");
     Ok(Outcome::Held { runs, what })
+}
+
+/// A read of a source fails. It is named, its neighbours are collected, and it is not taken for
+/// rewritten. Returns whether there was such a read.
+fn source(place: &Place, file: &str, when: u64) -> Result<bool> {
+    let path = place.home().join(file);
+    let faulty = strace::run_at(
+        place,
+        &["sync", "--json"],
+        "pread64",
+        Fault::Error("EIO"),
+        when,
+        Some(&path),
+    )?;
+    let run = faulty.run;
+    let about = || format!("{file}, read {when}: {run:?}");
+    ensure!(run.code == Some(0), "{}", about());
+    if !faulty.was_hit {
+        return Ok(false);
+    }
+    // Whether it begins like another file is only a question of order.
+    let is_named = run.stdout.contains("unreadable: Input/output error");
+    ensure!(is_named || run.stdout.contains("\"skipped\":[]"), "{}", about());
+    ensure!(run.stdout.contains("\"rewritten\":0"), "taken for a rewrite: {}", about());
+    Ok(true)
 }
