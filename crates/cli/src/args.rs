@@ -20,7 +20,7 @@ use crate::output::safe;
     version,
     max_term_width = 100,
     disable_help_subcommand = true,
-    after_help = "Exit codes: 0 done, 1 what was named has no match, 2 error."
+    after_help = "Exit codes: 0 done, 1 what was named has no match or a check failed, 2 error."
 )]
 pub(crate) struct Args {
     /// What to do.

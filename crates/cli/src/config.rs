@@ -20,6 +20,10 @@ pub(crate) struct Config {
     pub(crate) ledger: Option<PathBuf>,
     /// `color`.
     pub(crate) color: Option<ColorWhen>,
+    /// `collect.priority`.
+    pub(crate) priority: Option<u8>,
+    /// `collect.deleted`.
+    pub(crate) deleted: Option<bool>,
     /// `[roots]`, by format.
     pub(crate) roots: BTreeMap<&'static str, Vec<PathBuf>>,
     /// Keys that mean nothing.
@@ -53,12 +57,45 @@ fn parse(text: &str, path: &Path) -> Result<Config> {
         match key.as_str() {
             "ledger" => config.ledger = Some(PathBuf::from(string(value, "ledger", path)?)),
             "color" => config.color = Some(color(value, path)?),
+            "collect" => collect(value, path, &mut config)?,
             "roots" => roots(value, path, &mut config)?,
             _ => config.unknown.push(unknown(key, key, "")),
         }
     }
     Ok(config)
 }
+
+fn collect(value: &Value, path: &Path, config: &mut Config) -> Result<()> {
+    let Value::Table(table) = value else {
+        return Err(wrong_type("collect", path, "a table", value)
+            .hint("write `[collect]` on a line of its own and the settings below it"));
+    };
+    for (name, value) in table {
+        match (name.as_str(), value) {
+            ("priority", Value::Integer(number @ 0..=2)) => {
+                config.priority = u8::try_from(*number).ok();
+            }
+            ("priority", Value::Integer(number)) => {
+                let what = format!("`collect.priority` in {} is {number}", path.display());
+                return Err(CommandError::new(what).hint(PRIORITIES));
+            }
+            ("priority", _) => {
+                let what = "0, 1 or 2";
+                return Err(wrong_type("collect.priority", path, what, value).hint(PRIORITIES));
+            }
+            ("deleted", Value::Boolean(deleted)) => config.deleted = Some(*deleted),
+            ("deleted", _) => {
+                return Err(wrong_type("collect.deleted", path, "true or false", value)
+                    .hint("write `deleted = false` to leave out what agents have deleted"));
+            }
+            _ => config.unknown.push(unknown(&format!("collect.{name}"), name, "collect.")),
+        }
+    }
+    Ok(())
+}
+
+const PRIORITIES: &str =
+    "0 collects transcripts only, 1 also scheduled jobs, 2 also notes (the default)";
 
 fn roots(value: &Value, path: &Path, config: &mut Config) -> Result<()> {
     let Value::Table(table) = value else {
@@ -131,10 +168,10 @@ fn syntax_error(text: &str, path: &Path, error: &toml::de::Error) -> CommandErro
 
 /// A key that means nothing, with the nearest one that does.
 fn unknown(key: &str, name: &str, table: &str) -> UnknownKey {
-    let known: Vec<&str> = if table.is_empty() {
-        vec!["ledger", "color", "roots"]
-    } else {
-        FORMATS.iter().map(|format| format.name()).collect()
+    let known: Vec<&str> = match table {
+        "" => vec!["ledger", "color", "collect", "roots"],
+        "collect." => vec!["priority", "deleted"],
+        _ => FORMATS.iter().map(|format| format.name()).collect(),
     };
     let nearest = known
         .into_iter()
@@ -175,13 +212,15 @@ mod tests {
     #[test]
     fn everything_can_be_said() {
         let config = read(
-            "ledger = '~/l.db'\ncolor = 'never'\n[roots]\nclaude-code = ['a', '/b']\nopenclaw = []\n",
+            "ledger = '~/l.db'\ncolor = 'never'\n[collect]\npriority = 1\ndeleted = false\n\
+             [roots]\nclaude-code = ['a', '/b']\nopenclaw = []\n",
         )
         .unwrap();
         assert_eq!(config.ledger, Some(PathBuf::from("~/l.db")));
         assert_eq!(config.color, Some(ColorWhen::Never));
         assert_eq!(config.roots["claude-code"], [PathBuf::from("a"), PathBuf::from("/b")]);
         assert!(config.roots["openclaw"].is_empty());
+        assert_eq!((config.priority, config.deleted), (Some(1), Some(false)));
         assert!(config.unknown.is_empty());
     }
 
@@ -204,6 +243,8 @@ mod tests {
         check_unknown("zzzzzz = 1", "zzzzzz", None);
         check_unknown("[roots]\nclaude = []", "roots.claude", Some("roots.claude-code"));
         check_unknown("[root]\nopenclaw = []", "root", Some("roots"));
+        check_unknown("[collect]\npriorty = 1", "collect.priorty", Some("collect.priority"));
+        check_unknown("[collects]\npriority = 1", "collects", Some("collect"));
     }
 
     #[track_caller]
@@ -217,6 +258,18 @@ mod tests {
         check_wrong("color = true", "`color` in config.toml must be text, not true or false");
         check_wrong("color = 'blue'", "`color` in config.toml is `blue`");
         check_wrong("roots = []", "`roots` in config.toml must be a table, not a list");
+        check_wrong("collect = 1", "`collect` in config.toml must be a table, not a number");
+        for number in [-1, 3, i64::MAX] {
+            let message = format!("`collect.priority` in config.toml is {number}");
+            check_wrong(&format!("[collect]\npriority = {number}"), &message);
+        }
+        let message = "`collect.priority` in config.toml must be 0, 1 or 2, not";
+        check_wrong("[collect]\npriority = '1'", &format!("{message} text"));
+        check_wrong("[collect]\npriority = 1.5", &format!("{message} a number"));
+        check_wrong("[collect]\npriority = true", &format!("{message} true or false"));
+        let message = "`collect.deleted` in config.toml must be true or false, not";
+        check_wrong("[collect]\ndeleted = 0", &format!("{message} a number"));
+        check_wrong("[collect]\ndeleted = 'no'", &format!("{message} text"));
         let message = "`roots.openclaw` in config.toml must be a list of paths, not";
         check_wrong("[roots]\nopenclaw = 'a'", &format!("{message} text"));
         check_wrong("[roots]\nopenclaw = [1]", &format!("{message} a number"));

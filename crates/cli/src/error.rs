@@ -27,6 +27,8 @@ pub(crate) struct CommandError {
 pub(crate) enum Kind {
     /// Nobody reads any more. Not a failure, and nobody to tell.
     PipeClosed,
+    /// A check found something wrong, and its findings were told.
+    CheckFailed,
     /// What was named is not there, or not one thing.
     NoMatch,
     /// Anything else.
@@ -65,7 +67,7 @@ impl CommandError {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self.kind {
             Kind::PipeClosed => ExitCode::SUCCESS,
-            Kind::NoMatch => ExitCode::from(1),
+            Kind::NoMatch | Kind::CheckFailed => ExitCode::from(1),
             Kind::Failed => ExitCode::from(2),
         }
     }

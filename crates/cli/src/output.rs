@@ -214,7 +214,12 @@ impl Output {
 
     /// Asks whether to go on. `None` if nobody is there to answer.
     pub(crate) fn ask(&self, question: impl Into<Text>) -> io::Result<Option<bool>> {
-        ask::ask(question.into(), self.colours_stderr)
+        let question = question.into();
+        let lines = match self.stderr_width {
+            Some(width) => question.wrap(width.saturating_sub(ask::ROOM)),
+            None => vec![question],
+        };
+        ask::ask(&lines, self.colours_stderr)
     }
 
     /// Starts to show how far something is, if anybody looks.

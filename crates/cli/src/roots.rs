@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use quipu_ledger::RootPath;
+use quipu_ledger::{RootPath, Selection};
 use quipu_transcript::format::{FORMATS, Format};
 
 use crate::error::Result;
@@ -74,11 +74,15 @@ pub(crate) fn find(
 }
 
 /// The roots as the library takes them.
-pub(crate) fn flatten(roots: &[FormatRoots]) -> Vec<RootPath> {
+pub(crate) fn flatten(roots: &[FormatRoots], selection: Selection) -> Vec<RootPath> {
     roots
         .iter()
         .flat_map(|roots| {
-            roots.paths.iter().map(|path| RootPath { format: roots.format, path: path.clone() })
+            roots.paths.iter().map(move |path| RootPath {
+                format: roots.format,
+                path: path.clone(),
+                selection,
+            })
         })
         .collect()
 }
@@ -118,6 +122,6 @@ mod tests {
         assert_eq!(roots[0].paths, [Path::new("/c/a"), Path::new("/home/alice/b")]);
         assert_eq!(roots[0].origin, file);
         assert!(roots[1].paths.is_empty());
-        assert_eq!(flatten(&roots).len(), 2);
+        assert_eq!(flatten(&roots, Selection::default()).len(), 2);
     }
 }

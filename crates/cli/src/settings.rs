@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use quipu_ledger::Selection;
 use serde::Serialize;
 
 use crate::args::{ColorWhen, Global};
@@ -23,10 +24,21 @@ pub(crate) struct Settings {
     pub(crate) ledger: Setting<PathBuf>,
     /// When to use colours.
     pub(crate) color: Setting<ColorWhen>,
+    /// Up to which priority files are collected.
+    pub(crate) priority: Setting<u8>,
+    /// Whether deleted transcripts are collected.
+    pub(crate) deleted: Setting<bool>,
     /// Where each format's files are looked for.
     pub(crate) roots: Vec<FormatRoots>,
     /// Keys of the configuration file that mean nothing.
     pub(crate) unknown: Vec<UnknownKey>,
+}
+
+impl Settings {
+    /// What is collected.
+    pub(crate) fn selection(&self) -> Selection {
+        Selection { priority: self.priority.value, deleted: self.deleted.value }
+    }
 }
 
 /// A value and where it came from.
@@ -83,6 +95,8 @@ pub(crate) fn load(global: &Global) -> Result<Settings> {
     Ok(Settings {
         ledger: ledger(global, &config, file, home, &here)?,
         color: color(global, &config, file),
+        priority: said(config.priority, Selection::default().priority, file),
+        deleted: said(config.deleted, Selection::default().deleted, file),
         roots: roots::find(&config.roots, &in_file(file), folder, home, &here)?,
         unknown: config.unknown,
         config: path,
@@ -158,6 +172,14 @@ fn color(global: &Global, config: &Config, file: &Path) -> Setting<ColorWhen> {
         (ColorWhen::Auto, Origin::Default)
     };
     Setting { value, origin }
+}
+
+/// What the configuration file says, or else the default.
+fn said<T>(value: Option<T>, default: T, file: &Path) -> Setting<T> {
+    match value {
+        Some(value) => Setting { value, origin: in_file(file) },
+        None => Setting { value: default, origin: Origin::Default },
+    }
 }
 
 /// A path that a flag or a variable says.

@@ -136,17 +136,25 @@ pub(crate) fn append_aside(tx: &Transaction<'_>, event: &Event) -> Result<Seq> {
     Ok(seq)
 }
 
-/// Hands every event to `each`, in order. Opens each chunk at most once.
+/// Hands every event to `each`, in order.
 pub(crate) fn events(conn: &Connection, each: &mut dyn FnMut(Event)) -> Result<()> {
+    lines(conn, &mut |_, line| {
+        // What a later version wrote may be unknown here.
+        if let Ok(event) = serde_json::from_slice(line) {
+            each(event);
+        }
+    })
+}
+
+/// Hands every line to `each`, in order. Opens each chunk at most once.
+pub(crate) fn lines(conn: &Connection, each: &mut dyn FnMut(Seq, &[u8])) -> Result<()> {
     let mut statement =
         conn.prepare("SELECT seq FROM records WHERE generation = ?1 ORDER BY seq")?;
     let mut rows = statement.query([GENERATION])?;
     let mut reader = RecordReader::new(conn);
     while let Some(row) = rows.next()? {
-        // What a later version wrote may be unknown here.
-        if let Ok(event) = serde_json::from_slice(&reader.read(row.get(0)?)?) {
-            each(event);
-        }
+        let seq = row.get(0)?;
+        each(seq, &reader.read(seq)?);
     }
     Ok(())
 }

@@ -418,7 +418,7 @@ const REMOTE: &[u64] = &[0x6969, 0x517B, 0xFF53_4D42, 0xFE53_4D42, 0x5346_414F, 
 
 /// A write-ahead log needs memory shared between processes, which no other machine can share.
 #[cfg(target_os = "linux")]
-fn refuse_remote(path: &Path) -> Result<()> {
+pub(crate) fn refuse_remote(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let Ok(stat) = rustix::fs::statfs(folder.unwrap_or(Path::new("."))) else { return Ok(()) };
     // The kernel's type is 32 bits wide; some platforms sign-extend it.
@@ -432,12 +432,12 @@ fn refuse_remote(path: &Path) -> Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn refuse_remote(_: &Path) -> Result<()> {
+pub(crate) fn refuse_remote(_: &Path) -> Result<()> {
     Ok(())
 }
 
 /// Settings of every connection.
-fn set_up(conn: &Connection) -> Result<()> {
+pub(crate) fn set_up(conn: &Connection) -> Result<()> {
     conn.busy_timeout(LONGEST_WAIT)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;

@@ -10,6 +10,7 @@ mod backup;
 mod chunks;
 mod clock;
 mod collect;
+mod doctor;
 mod error;
 mod frozen;
 mod ids;
@@ -30,7 +31,8 @@ pub mod wire;
 pub use backup::{
     Backup, BackupProgress, BackupTarget, Prepared, backup, backups, prepare_restore,
 };
-pub use collect::{Progress, RootPath, collect, collect_changed};
+pub use collect::{Progress, RootPath, Selection, collect, collect_changed};
+pub use doctor::{DoctorProgress, doctor};
 pub use error::{Error, Result, Trouble};
 pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;

@@ -58,9 +58,14 @@ pub fn restore(
         "SELECT EXISTS (SELECT 1 FROM sources WHERE format = ?1 AND root = ?2 AND path = ?3)",
     )?;
     let mut statement = conn.prepare(
-        "SELECT s.id, s.format, s.root, s.path, g.id, g.number, g.mtime_ns, g.id = s.generation
+        "SELECT s.id, s.format, s.root, s.path, g.id, g.number, g.mtime_ns, g.id = s.generation,
+                s.kind = 'rows', g.cursor > 0
            FROM sources s JOIN generations g ON g.source = s.id
-          WHERE s.kind = 'file' AND s.refused IS NULL
+          WHERE s.refused IS NULL
+            AND (s.kind = 'file'
+                 -- A database itself has no bytes; its sessions have, and its index may.
+                 OR s.kind = 'rows' AND (g.cursor > 0 OR EXISTS (
+                        SELECT 1 FROM indexes i WHERE i.source = s.id)))
           ORDER BY s.id, g.number",
     )?;
     let mut rows = statement.query([])?;
@@ -81,7 +86,9 @@ pub fn restore(
         if !is_wanted || sources.as_ref().is_some_and(|sources| !sources.contains(&source)) {
             continue;
         }
-        let is_compressed = format::by_name(&format).is_some_and(|f| f.is_compressed(&path));
+        let from_rows: bool = row.get(8)?;
+        let is_compressed =
+            !from_rows && format::by_name(&format).is_some_and(|f| f.is_compressed(&path));
         let mut target = to.join(folder).join(safe(&path)?);
         if is_compressed {
             target.set_extension("");
@@ -90,6 +97,9 @@ pub fn restore(
             if followed.query_row((&format, &root, plain), |row| row.get(0))? {
                 target.as_mut_os_string().push(".decompressed");
             }
+        }
+        if from_rows && !row.get::<_, bool>(9)? {
+            target.push("sessions.json");
         }
         if generations == Generations::All && !is_newest {
             target.as_mut_os_string().push(format!(".generation-{number}"));
@@ -104,6 +114,7 @@ pub fn restore(
             generation: number,
             bytes,
             decompressed: is_compressed,
+            from_rows,
         });
     }
     if let (Generations::Number(number), true) = (generations, report.files == 0) {

@@ -9,7 +9,7 @@ use crate::collect::Written;
 /// What a sync did.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SyncReport {
-    /// Files that quipu follows and found.
+    /// Files, and transcripts in databases, that quipu follows and found.
     pub sources: u64,
     /// Of these, how many had to be looked into.
     pub sources_changed: u64,
@@ -23,6 +23,8 @@ pub struct SyncReport {
     pub bytes_verified: u64,
     /// Lines and documents that were decoded.
     pub lines_parsed: u64,
+    /// Databases that were opened, because they changed since the last sync.
+    pub databases_opened: u64,
     /// Oddities that were noted.
     pub problems: u64,
     /// Sources that were found rewritten.
@@ -131,10 +133,18 @@ pub struct FormatStatus {
     pub states: BTreeMap<String, u64>,
     /// Files followed.
     pub sources: u64,
+    /// Databases followed.
+    pub databases: u64,
+    /// Sessions in them, put-aside transcripts included.
+    pub database_sessions: u64,
+    /// What to know about what was collected.
+    pub warnings: Vec<SkippedFiles>,
     /// Records kept.
     pub records: u64,
     /// Bytes that `restore` would give back.
     pub bytes: u64,
+    /// The same by priority, the most important first.
+    pub priorities: Vec<PriorityStatus>,
     /// What was seen and not collected.
     pub skipped: Vec<SkippedFiles>,
     /// Record types that this version does not know, with their number.
@@ -145,6 +155,19 @@ pub struct FormatStatus {
     pub rewritten: u64,
     /// The transcript on disk that was not changed for the longest time.
     pub oldest: Option<OldestTranscript>,
+}
+
+/// What is kept of one priority.
+#[derive(Debug, Clone, Serialize)]
+pub struct PriorityStatus {
+    /// 0 transcripts and indexes, 1 scheduled jobs, 2 notes.
+    pub priority: u8,
+    /// Files followed.
+    pub sources: u64,
+    /// Records kept.
+    pub records: u64,
+    /// Bytes that `restore` would give back.
+    pub bytes: u64,
 }
 
 /// A place that quipu looked at.
@@ -194,6 +217,12 @@ pub struct Cursor {
     pub refused: Option<String>,
     /// The session that it belongs to, by the id that `restore` takes.
     pub session: Option<String>,
+    /// `file`, `database`, or `rows` of one.
+    pub kind: String,
+    /// The number of the last row that was read.
+    pub row: Option<i64>,
+    /// How many rows there were up to it; of a database, how many sessions.
+    pub rows: Option<u64>,
 }
 
 /// What was given back.
@@ -222,6 +251,8 @@ pub struct RestoredFile {
     pub bytes: u64,
     /// The file was compressed; this is what was in it, without the `.zst` in its name.
     pub decompressed: bool,
+    /// There was no such file: it was rows of a database, and is one event per line now.
+    pub from_rows: bool,
 }
 
 /// A backup that was made.
@@ -258,4 +289,62 @@ pub struct BackupRestored {
     pub kept: Option<String>,
     /// Sessions that were forgotten after the backup was made, and are back with it.
     pub forgotten: Vec<String>,
+}
+
+/// Whether all is well, and what is not.
+#[derive(Debug, Clone, Serialize)]
+pub struct Diagnosis {
+    /// False if there is an error among the findings.
+    pub ok: bool,
+    /// The ledger.
+    pub ledger: String,
+    /// Every byte was read.
+    pub deep: bool,
+    /// What was checked.
+    pub checks: Vec<CheckReport>,
+    /// What was found.
+    pub findings: Vec<Finding>,
+}
+
+/// One kind of check.
+#[derive(Debug, Clone, Serialize)]
+pub struct CheckReport {
+    /// Its stable name.
+    pub check: String,
+    /// False if there was nothing to check.
+    pub done: bool,
+    /// What holds if it found nothing.
+    pub fine: String,
+}
+
+/// Something that a check found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Finding {
+    /// The check that found it.
+    pub check: String,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it is.
+    pub what: String,
+    /// How often it was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// Where it was found first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub examples: Vec<String>,
+    /// What to do about it.
+    #[serde(rename = "do")]
+    pub advice: String,
+}
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Something is wrong.
+    Error,
+    /// Something may go wrong.
+    Warning,
+    /// Good to know.
+    Note,
 }

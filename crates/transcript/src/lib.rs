@@ -16,4 +16,5 @@ pub mod names;
 pub mod problem;
 pub mod record;
 mod recover;
+pub mod rows;
 pub mod time;

@@ -112,6 +112,10 @@ problem_kinds! {
     SourceReplaced = "source_replaced",
     /// A file whose already collected part was changed; what was there before is kept.
     SourceRewritten = "source_rewritten",
+    /// A row of a database whose number does not follow the one before it.
+    RowGap = "row_gap",
+    /// A row of a database that holds nothing.
+    RowEmpty = "row_empty",
 }
 
 impl std::fmt::Display for ProblemKind {

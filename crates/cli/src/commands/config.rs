@@ -17,6 +17,10 @@ use crate::settings::Origin;
 ///   ledger = "~/quipu/ledger.db"
 ///   color = "auto"
 ///
+///   [collect]
+///   priority = 2     # 0 transcripts, 1 also scheduled jobs, 2 also notes
+///   deleted = true   # also transcripts that the agent has deleted
+///
 ///   [roots]
 ///   claude-code = ["~/.claude", "/backup/claude"]
 ///   openclaw = ["~/.openclaw"]
@@ -60,6 +64,8 @@ struct SettingLine<'a> {
 #[serde(untagged)]
 enum Value<'a> {
     Word(&'a str),
+    Number(u8),
+    Flag(bool),
     Path(&'a Path),
     Paths(Vec<&'a Path>),
 }
@@ -77,6 +83,16 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         "color".to_owned(),
         Value::Word(settings.color.value.as_str()),
         &settings.color.origin,
+    ));
+    lines.push((
+        "collect.priority".to_owned(),
+        Value::Number(settings.priority.value),
+        &settings.priority.origin,
+    ));
+    lines.push((
+        "collect.deleted".to_owned(),
+        Value::Flag(settings.deleted.value),
+        &settings.deleted.origin,
     ));
     for roots in &settings.roots {
         let paths = roots.paths.iter().map(|path| path.as_path()).collect();
@@ -106,6 +122,8 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
 fn values(context: &Context, value: &Value<'_>) -> Vec<Text> {
     match value {
         Value::Word(word) => vec![Text::plain(word)],
+        Value::Number(number) => vec![Text::plain(number.to_string())],
+        Value::Flag(flag) => vec![Text::plain(flag.to_string())],
         Value::Path(path) => {
             let is_missing = !path.exists();
             let text = Text::plain(context.show(path));

@@ -5,7 +5,7 @@ use quipu_transcript::format;
 
 use super::Context;
 use crate::error::Result;
-use crate::output::{Column, Look, Text, minute, number};
+use crate::output::{Column, Look, Text, count, minute, number};
 
 /// List how far each followed file was read
 ///
@@ -70,6 +70,12 @@ fn row(cursor: &Cursor) -> Vec<Text> {
     }
     if cursor.tail > 0 {
         notes.push(format!("+{} waiting", number(cursor.tail)));
+    }
+    match (cursor.kind.as_str(), cursor.rows) {
+        _ if cursor.refused.is_some() => {}
+        ("database", Some(sessions)) => notes.push(count(sessions, "transcript")),
+        (_, Some(rows)) => notes.push(count(rows, "row")),
+        _ => {}
     }
     if cursor.generation > 1 {
         notes.push(format!("generation {}", cursor.generation));

@@ -3,6 +3,7 @@
 mod backup;
 mod config;
 mod cursors;
+mod doctor;
 mod formats;
 mod overview;
 mod rebuild;
@@ -33,6 +34,7 @@ pub(crate) enum Command {
     Status(status::Args),
     Restore(restore::Args),
     Backup(backup::Args),
+    Doctor(doctor::Args),
     Rebuild(rebuild::Args),
     Cursors(cursors::Args),
     Formats(formats::Args),
@@ -48,6 +50,7 @@ impl Command {
             Command::Status(args) => status::run(args, context),
             Command::Restore(args) => restore::run(args, context),
             Command::Backup(args) => backup::run(args, context),
+            Command::Doctor(args) => doctor::run(args, context),
             Command::Rebuild(args) => rebuild::run(args, context),
             Command::Cursors(args) => cursors::run(args, context),
             Command::Formats(args) => formats::run(args, context),
@@ -68,7 +71,7 @@ struct Context {
 impl Context {
     /// Where files are looked for.
     fn roots(&self) -> Vec<RootPath> {
-        roots::flatten(&self.settings.roots)
+        roots::flatten(&self.settings.roots, self.settings.selection())
     }
 
     /// Opens the ledger for writing, creating it if absent.
@@ -113,7 +116,7 @@ pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
     match ran.and(written) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            if error.kind != Kind::PipeClosed {
+            if !matches!(error.kind, Kind::PipeClosed | Kind::CheckFailed) {
                 context.output.error(&error);
             }
             error.exit_code()

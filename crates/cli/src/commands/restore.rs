@@ -129,5 +129,15 @@ fn show(
         });
         out.table(2, &columns, rows.collect())?;
     }
+    let from_rows = report.restored.iter().filter(|file| file.from_rows).count();
+    if from_rows > 0 {
+        out.line(Text::of(
+            Look::Dim,
+            format!(
+                "{} from rows of a database: one event per line",
+                count(from_rows as u64, "file")
+            ),
+        ))?;
+    }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use quipu_ledger::wire::{FormatStatus, OldestTranscript, SkippedFiles, Status};
+use quipu_ledger::wire::{FormatStatus, OldestTranscript, PriorityStatus, SkippedFiles, Status};
 use quipu_transcript::format;
 use quipu_transcript::problem::ProblemKind;
 
@@ -13,10 +13,10 @@ use crate::output::{Column, Look, Text, ago, bytes, count, day, number, ratio};
 /// Show what the ledger holds, what was left out, and why
 ///
 /// Looks at the disk but collects nothing. For each format: where quipu looked,
-/// what it holds, which files it leaves out and for which reason, which record
-/// types it does not know, which files are gone from disk, and the oldest
-/// transcript with its days left under the agent's clean-up. Then everything
-/// odd that was noted, by kind.
+/// what it holds (by priority: transcripts, scheduled jobs, notes), which files
+/// it leaves out and for which reason, which record types it does not know,
+/// which files are gone from disk, and the oldest transcript with its days left
+/// under the agent's clean-up. Then everything odd that was noted, by kind.
 ///
 /// Example:
 ///   quipu status --json | jq '.formats[] | {format, sessions, gone}'
@@ -108,19 +108,31 @@ fn format_facts(
     if format.roots.is_empty() {
         add("roots", vec![Text::of(Look::Dim, "none: nothing is looked for")]);
     }
-    if format.sources > 0 || format.sessions > 0 {
+    if format.sources > 0 || format.databases > 0 || format.sessions > 0 {
         let mut sessions = count(format.sessions.saturating_sub(format.subagents), "session");
         if format.subagents > 0 {
             sessions = format!("{sessions}, {}", count(format.subagents, "sub-agent"));
         }
         add("sessions", vec![Text::plain(sessions)]);
+        let mut places = Vec::new();
+        if format.sources > 0 || format.databases == 0 {
+            places.push(count(format.sources, "file"));
+        }
+        if format.databases > 0 {
+            let transcripts = count(format.database_sessions, "transcript");
+            places.push(format!("{transcripts} of {}", count(format.databases, "database")));
+        }
         let records = format!(
             "{}, {} in {}",
             count(format.records, "record"),
             bytes(format.bytes),
-            count(format.sources, "file")
+            places.join(" and ")
         );
         add("records", vec![Text::plain(records)]);
+        // One priority alone is all there is.
+        if format.priorities.len() > 1 {
+            add("of these", format.priorities.iter().map(priority_text).collect());
+        }
     }
     let states = format.states.iter().filter(|(state, _)| state.as_str() != "live");
     add("states", states.map(|(state, sessions)| state_text(state, *sessions)).collect());
@@ -135,6 +147,7 @@ fn format_facts(
         let path = Text::plain(context.show(Path::new(&found.path)));
         add("oldest", vec![path, oldest(&format.title, found)]);
     }
+    add("warning", format.warnings.iter().flat_map(warning_texts).collect());
     add("left out", format.skipped.iter().flat_map(skipped_texts).collect());
     let unknown = format.unknown_types.iter().map(|(name, entries)| {
         let name = if name.is_empty() { "(no type)" } else { name };
@@ -142,6 +155,22 @@ fn format_facts(
     });
     add("unknown", unknown.collect());
     facts
+}
+
+/// What is kept of one priority, in words.
+fn priority_text(group: &PriorityStatus) -> Text {
+    let what = match group.priority {
+        0 => "transcripts",
+        1 => "scheduled jobs",
+        _ => "notes",
+    };
+    Text::plain(format!(
+        "P{} {what}: {}, {} in {}",
+        group.priority,
+        count(group.records, "record"),
+        bytes(group.bytes),
+        count(group.sources, "file")
+    ))
 }
 
 /// At most this many files are named for one reason; `--json` names more.
@@ -157,6 +186,14 @@ fn skipped_texts(skipped: &SkippedFiles) -> Vec<Text> {
     if more > 0 {
         texts.push(Text::of(Look::Dim, format!("  and {} more", number(more))));
     }
+    texts
+}
+
+/// What to know about files that are collected, and which.
+fn warning_texts(warning: &SkippedFiles) -> Vec<Text> {
+    let mut texts = vec![Text::of(Look::Warning, &warning.reason)];
+    let named = warning.paths.iter().take(MOST_NAMED);
+    texts.extend(named.map(|path| Text::of(Look::Dim, format!("  {path}"))));
     texts
 }
 

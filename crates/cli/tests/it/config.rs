@@ -13,6 +13,8 @@ fn defaults() {
     config             ~/.config/quipu/config.toml (not there)     default
     ledger             ~/.local/share/quipu/ledger.db (not there)  default
     color              auto                                        default
+    collect.priority   2                                           default
+    collect.deleted    true                                        default
     roots.claude-code  ~/.claude                                   default
                        ~/.config/claude
     roots.openclaw     ~/.openclaw                                 default
@@ -37,6 +39,8 @@ fn from_a_file() {
     config             ~/.config/quipu/config.toml                 default
     ledger             ~/.config/quipu/kept/ledger.db (not there)  file ~/.config/quipu/config.toml
     color              never                                       file ~/.config/quipu/config.toml
+    collect.priority   2                                           default
+    collect.deleted    true                                        default
     roots.claude-code  ~/one                                       file ~/.config/quipu/config.toml
                        ~/.config/quipu/two
     roots.openclaw     none                                        file ~/.config/quipu/config.toml
@@ -61,6 +65,8 @@ fn from_the_environment() {
     config             ~/here.toml              environment variable QUIPU_CONFIG
     ledger             ~/ledger.db (not there)  environment variable QUIPU_LEDGER
     color              never                    environment variable NO_COLOR
+    collect.priority   2                        default
+    collect.deleted    true                     default
     roots.claude-code  /one                     environment variable CLAUDE_CONFIG_DIR
                        /two
     roots.openclaw     ~/three                  environment variable OPENCLAW_STATE_DIR
@@ -85,6 +91,8 @@ fn from_base_folders() {
     config             ~/conf/quipu/config.toml            environment variable XDG_CONFIG_HOME
     ledger             ~/data/quipu/ledger.db (not there)  environment variable XDG_DATA_HOME
     color              never                               flag --color
+    collect.priority   2                                   default
+    collect.deleted    true                                default
     roots.claude-code  ~/.claude                           default
                        ~/.config/claude
     roots.openclaw     ~/.openclaw                         default
@@ -108,6 +116,8 @@ fn from_flags() {
     config             ~/here.toml         flag --config
     ledger             ~/l.db (not there)  flag --ledger
     color              never               flag --color
+    collect.priority   2                   default
+    collect.deleted    true                default
     roots.claude-code  ~/.claude           default
                        ~/.config/claude
     roots.openclaw     ~/.openclaw         default
@@ -129,6 +139,8 @@ fn for_machines() {
     {"key":"config","value":"[HOME]/.config/quipu/config.toml","origin":"default"}
     {"key":"ledger","value":"/l.db","origin":"environment","from":"QUIPU_LEDGER"}
     {"key":"color","value":"never","origin":"flag","from":"--color"}
+    {"key":"collect.priority","value":2,"origin":"default"}
+    {"key":"collect.deleted","value":true,"origin":"default"}
     {"key":"roots.claude-code","value":["[HOME]/.claude","[HOME]/.config/claude"],"origin":"default"}
     {"key":"roots.openclaw","value":["/state"],"origin":"file","from":"[HOME]/.config/quipu/config.toml"}
     "#);
@@ -236,36 +248,84 @@ fn without_a_home_the_ledger_has_to_be_named() {
     assert_eq!(run.json()["sources"], 4);
 }
 
-/// However often a folder is named, and through whichever other one, its files are collected once.
+/// What a setting leaves out is named with the setting, and can be collected later.
 #[test]
-fn a74_roots_inside_roots() {
-    let home = Home::small();
-    let roots = "['.claude', '.claude/', '.claude/../.claude', '.', '.claude/projects', '/']";
-    home.write("config.toml", format!("[roots]\nclaude-code = {roots}\nopenclaw = ['/']\n"));
-    let alone = home.run_with("sync --json --ledger a.db", &[("OPENCLAW_STATE_DIR", "nowhere")]);
-    let nested = home.run("sync --json --ledger b.db --config config.toml");
-    for key in ["sources", "records_added"] {
-        assert!(alone.json()[key].as_u64() > Some(0));
-        assert_eq!(nested.json()[key], alone.json()[key], "{key}");
+fn r50_a_priority_from_the_file() {
+    let home = Home::empty();
+    home.fixture("openclaw/cron", ".openclaw/cron");
+    home.fixture("openclaw/workspace", ".openclaw/workspace");
+    home.fixture("openclaw/agents/spec", ".openclaw/agents/spec");
+    home.write(FILE, "[collect]\npriority = 0\ndeleted = false\n");
+    home.run("sync");
+    let status = home.run("status");
+    for text in ["collect.priority = 0", "collect.deleted = false", "cron/jobs.json"] {
+        assert!(status.stdout.contains(text), "{text} is not in\n{}", status.stdout);
+    }
+    let priorities = |home: &Home| {
+        let status = home.run("status --json").json();
+        let openclaw = status["formats"][1]["priorities"].as_array().unwrap().clone();
+        openclaw.iter().map(|group| group["sources"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(priorities(&home).len(), 1);
+    home.write(FILE, "[collect]\npriority = 2\n");
+    home.run("sync");
+    assert_eq!(priorities(&home)[1..], [3, 8]);
+    let status = home.run("status");
+    for text in ["P0 transcripts: ", "P1 scheduled jobs: ", "P2 notes: "] {
+        assert!(status.stdout.contains(text), "{text} is not in\n{}", status.stdout);
     }
 }
 
 #[test]
-fn a74_roots_of_other_users_are_refused() {
-    snapshot!(refused("[roots]\nopenclaw = [\"~bob/.openclaw\"]"), @"
+fn a74_wrong_values_of_collect() {
+    snapshot!(refused("[collect]\npriority = 3"), @"
     exit 2
     --- stderr
-    error: cannot use `roots.openclaw` in the configuration
-      caused by: `~bob/.openclaw` begins with another user's home
-    hint: write the path in full, or begin with `./` if it is a file's name
+    error: `collect.priority` in [HOME]/.config/quipu/config.toml is 3
+    hint: 0 collects transcripts only, 1 also scheduled jobs, 2 also notes (the default)
+    ");
+    snapshot!(refused("[collect]\ndeleted = 'no'"), @"
+    exit 2
+    --- stderr
+    error: `collect.deleted` in [HOME]/.config/quipu/config.toml must be true or false, not text
+    hint: write `deleted = false` to leave out what agents have deleted
     ");
 }
 
+/// A file of a megabyte, roots of other people, roots inside roots and the root of everything.
 #[test]
-fn a74_large_files() {
+fn a74_configurations_of_every_kind() {
     let home = Home::small();
-    home.write(FILE, format!("# {}\ncolor = 'never'\n", "x".repeat(1 << 20)));
-    assert_eq!(home.run("sync --json").json()["sources"], 10);
+    let padding = format!("# {}\n", "x".repeat(1 << 20));
+    home.write(FILE, format!("{padding}color = 'never'\n{padding}"));
+    assert_eq!(home.run("config show").code, 0);
+    home.write(FILE, format!("{padding}color = "));
+    assert_eq!(home.run("config show").code, 2);
+
+    home.write(FILE, "[roots]\nopenclaw = ['~somebody/.openclaw']\n");
+    let run = home.run("config show");
+    assert_eq!(run.code, 2, "{}", run.stdout);
+
+    let everything = home.run("sync --json").code;
+    assert_eq!(everything, 2, "nothing is collected under a wrong configuration");
+    home.write(
+        FILE,
+        "[roots]\nopenclaw = ['~/.openclaw', '~/.openclaw/agents', '~', '../../.openclaw']\nclaude-code = []\n",
+    );
+    let nested = home.run("sync --json").json();
+    home.write(FILE, "[roots]\nopenclaw = ['~/.openclaw']\nclaude-code = []\n");
+    let plain = home.run("sync --json").json();
+    assert_eq!(nested["sources"], plain["sources"]);
+    assert_eq!(plain["sources_added"], 0);
+    // Looked at, not read: whose files lie there is not this test's business.
+    home.write(FILE, "[roots]\nopenclaw = ['/']\nclaude-code = ['/']\n");
+    assert_eq!(home.run("status").code, 0);
+}
+
+/// Nothing that a file can hold makes it loop or overflow.
+#[test]
+fn a74_files_full_of_anything() {
+    let home = Home::small();
     for broken in [
         format!("color = {}", "[".repeat(1 << 20)),
         format!("ledger = \"{}\"", "k".repeat(1 << 20)),

@@ -47,6 +47,9 @@ fn for_people() {
       cron/jobs.json                                           scheduled jobs; every version is kept
       cron/runs/<job>.jsonl                                    what scheduled jobs did
       cron/**/*.migrated                                       the same, from before a move into a database
+      workspace/MEMORY.md, memory/**/*.md                      memory notes; every version is kept
+      workspace/{SOUL,IDENTITY,USER,AGENTS,…}.md               personality notes; every version is kept
+      workspace-<agent>/                                       the same, of another agent
     ");
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Batch {
     pub(crate) lengths: Vec<u64>,
     /// For each record, the one in the ledger that holds the same bytes.
     pub(crate) same_as: Vec<Option<Seq>>,
+    /// Which of the records are rows of a database, and their numbers there.
+    pub(crate) rows: Vec<(usize, i64)>,
     pub(crate) drafts: Vec<Draft>,
     /// About what it takes in memory.
     pub(crate) weight: usize,
@@ -49,6 +51,19 @@ pub(crate) struct Piece {
     pub(crate) damage: Option<&'static str>,
     /// The file was last changed so long ago that its tail will not go on at once.
     pub(crate) is_still: bool,
+    /// How far a session in a database was read.
+    pub(crate) rows: Option<RowCursor>,
+}
+
+/// How far a session in a database was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RowCursor {
+    /// The other program's own name for this life of the session.
+    pub(crate) rewrite: String,
+    /// The number of the last row.
+    pub(crate) last_row: i64,
+    /// How many rows there were up to it.
+    pub(crate) rows: i64,
 }
 
 /// How a piece relates to what the ledger has of its file.
@@ -193,6 +208,13 @@ impl<'s> Builder<'s> {
         self.batch.same_as.push(Some(of));
         self.weight += draft.weight();
         self.batch.drafts.push(draft);
+    }
+
+    /// The record that was added last is a row of a database, with this number.
+    pub(crate) fn row(&mut self, number: i64) {
+        if let Some(last) = self.batch.lengths.len().checked_sub(1) {
+            self.batch.rows.push((last, number));
+        }
     }
 
     /// Adds a piece. Its own spans stand for the records added since the last one.

@@ -34,6 +34,9 @@ pub(crate) fn find(
         if places.next().is_some() {
             return Ok(None);
         }
+        if root.selection.leaves_out(root.format, inside, part).is_some() {
+            continue;
+        }
         let Some(meta) = plain_file(path) else { return Ok(None) };
         let found = Found::named(index, inside.to_vec(), part, is_probe, &meta);
         let at = known::at(conn, root.format.name(), root.path.as_os_str().as_bytes(), inside)?;

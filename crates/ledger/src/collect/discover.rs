@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use quipu_transcript::format::{Claim, Format, Node, Part};
 use quipu_transcript::names;
 
+use super::select::Selection;
 use crate::wire::{SkippedFiles, UNREADABLE};
 
 /// One place to look into, for one format.
@@ -23,6 +24,8 @@ pub struct RootPath {
     pub format: &'static dyn Format,
     /// The folder.
     pub path: PathBuf,
+    /// What of it is wanted.
+    pub selection: Selection,
 }
 
 impl std::fmt::Debug for RootPath {
@@ -69,6 +72,8 @@ pub(crate) struct Found {
     /// Collect it only if one of its first lines decodes.
     pub(crate) is_probe: bool,
     pub(crate) stat: Stat,
+    /// A setting leaves it out: it is not read, but known to be there.
+    pub(crate) is_left_out: bool,
     /// How many names the file has.
     links: u64,
     /// A symbolic link led here.
@@ -85,7 +90,7 @@ impl Found {
         meta: &Metadata,
     ) -> Found {
         let (stat, links) = (Stat::of(meta), meta.nlink());
-        Found { root, path, part, is_probe, stat, links, is_link: false }
+        Found { root, path, part, is_probe, stat, is_left_out: false, links, is_link: false }
     }
 }
 
@@ -154,7 +159,7 @@ pub(crate) struct Folder {
 impl Discovery {
     /// Says which of the files cannot be opened. A sync finds out by opening them.
     pub(crate) fn skip_unreadable(&mut self, roots: &[RootPath]) {
-        for found in &self.found {
+        for found in self.found.iter().filter(|found| !found.is_left_out) {
             let Some(root) = roots.get(found.root) else { continue };
             let path = absolute(&root.path, &found.path);
             if let Err(error) = rustix::fs::access(&path, rustix::fs::Access::READ_OK) {
@@ -208,6 +213,7 @@ pub(crate) fn discover(
         let mut walk = Walk {
             index,
             format: root.format,
+            selection: root.selection,
             root: &canonical,
             discovery: &mut discovery,
             folders: HashSet::new(),
@@ -266,6 +272,7 @@ pub(crate) fn discover(
 struct Walk<'a> {
     index: usize,
     format: &'static dyn Format,
+    selection: Selection,
     root: &'a Path,
     discovery: &'a mut Discovery,
     /// Folders reached through symlinks, so that a loop of links ends.
@@ -371,12 +378,17 @@ impl Walk<'_> {
     }
 
     fn file(&mut self, path: Vec<u8>, part: Part, is_probe: bool, meta: &Metadata) {
+        let left_out = self.selection.leaves_out(self.format, &path, part);
+        if let Some(why) = left_out {
+            self.skip(path.clone(), Reason::LeftOut(why));
+        }
         self.discovery.found.push(Found {
             root: self.index,
             path,
             part,
             is_probe,
             stat: Stat::of(meta),
+            is_left_out: left_out.is_some(),
             links: meta.nlink(),
             is_link: self.is_link,
         });

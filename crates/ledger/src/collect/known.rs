@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use quipu_transcript::format;
+use quipu_transcript::format::{self, Framing};
 use rusqlite::{Connection, Row};
 
+use super::batch::RowCursor;
 use super::discover::Stat;
 use crate::Result;
 use crate::ids::{GenerationId, SourceId};
@@ -44,17 +45,26 @@ pub(crate) struct Known {
     pub(crate) head: Print,
     pub(crate) head_length: usize,
     pub(crate) marker: Print,
+    /// How far it was read, if it is a session in a database.
+    pub(crate) rows: Option<RowCursor>,
 }
 
 impl Known {
     /// How far the file was read, records and tail.
     pub(crate) fn reached(&self) -> u64 {
-        self.cursor + self.tail_length
+        // A damaged number must not stop whoever looks for it.
+        self.cursor.saturating_add(self.tail_length)
     }
 
     /// Whether its bytes on disk are zstd of what the ledger holds of it.
     pub(crate) fn is_compressed(&self) -> bool {
         format::by_name(&self.format).is_some_and(|format| format.is_compressed(&self.path))
+    }
+
+    /// Whether it is kept as a whole, and not read on from where the last look ended.
+    pub(crate) fn is_kept_whole(&self) -> bool {
+        format::by_name(&self.format)
+            .is_some_and(|format| format.origin(&self.first_path).part.framing() == Framing::Index)
     }
 
     /// Whether a read of it was interrupted. A compressed file is remembered with no size until it
@@ -91,21 +101,78 @@ impl Known {
             head: print(17)?,
             head_length: number(18)? as usize,
             marker: print(19)?,
+            rows: match row.get::<_, Option<String>>(20)? {
+                Some(rewrite) => {
+                    Some(RowCursor { rewrite, last_row: row.get(21)?, rows: row.get(22)? })
+                }
+                None => None,
+            },
         })
     }
 }
 
-const SELECT: &str = "
-    SELECT s.id, s.format, s.root, s.path, s.first_path, s.is_gone, s.refused, g.id, g.number,
-           g.device, g.inode, g.size, g.mtime_ns, g.ctime_ns, g.cursor, g.tail_length,
-           g.tail_stands, g.head, g.head_length, g.marker
-      FROM sources s JOIN generations g ON g.id = s.generation
-     WHERE s.kind = 'file'";
+/// Everything about sources of one kind; a condition may follow.
+macro_rules! select {
+    ($rows:literal, $condition:literal) => {
+        concat!(
+            "SELECT s.id, s.format, s.root, s.path, s.first_path, s.is_gone, s.refused, g.id,
+                    g.number, g.device, g.inode, g.size, g.mtime_ns, g.ctime_ns, g.cursor,
+                    g.tail_length, g.tail_stands, g.head, g.head_length, g.marker, ",
+            $rows,
+            " WHERE ",
+            $condition
+        )
+    };
+}
+
+const FILES: &str = select!(
+    "NULL, NULL, NULL FROM sources s JOIN generations g ON g.id = s.generation",
+    "s.kind = 'file'"
+);
+
+const DATABASES: &str = select!(
+    "r.rewrite, r.last_row, r.rows
+       FROM sources s JOIN generations g ON g.id = s.generation
+       JOIN row_cursors r ON r.generation = g.id",
+    "s.kind = 'rows' AND g.cursor = 0"
+);
+
+const IN_DATABASE: &str = select!(
+    "r.rewrite, r.last_row, r.rows
+       FROM sources s JOIN generations g ON g.id = s.generation
+       JOIN row_cursors r ON r.generation = g.id",
+    "s.kind = 'rows' AND s.format = ?1 AND s.root = ?2 AND s.path >= ?3 AND s.path < ?4"
+);
 
 /// All followed files.
 pub(crate) fn all(conn: &Connection) -> Result<Vec<Known>> {
-    let mut statement = conn.prepare(SELECT)?;
+    let mut statement = conn.prepare(FILES)?;
     let known = statement.query_map([], Known::from_row)?.collect::<Result<_, _>>()?;
+    Ok(known)
+}
+
+/// All databases; they have no bytes of their own.
+pub(crate) fn databases(conn: &Connection) -> Result<Vec<Known>> {
+    let mut statement = conn.prepare(DATABASES)?;
+    let known = statement.query_map([], Known::from_row)?.collect::<Result<_, _>>()?;
+    Ok(known)
+}
+
+/// The sessions and archives in a database.
+pub(crate) fn in_database(
+    conn: &Connection,
+    format: &str,
+    root: &[u8],
+    database: &[u8],
+) -> Result<Vec<Known>> {
+    let mut from = database.to_vec();
+    from.push(b'/');
+    let mut to = database.to_vec();
+    to.push(b'/' + 1);
+    let mut statement = conn.prepare_cached(IN_DATABASE)?;
+    let known = statement
+        .query_map((format, root, from, to), Known::from_row)?
+        .collect::<Result<_, _>>()?;
     Ok(known)
 }
 
@@ -116,7 +183,7 @@ pub(crate) fn at(
     root: &[u8],
     path: &[u8],
 ) -> Result<Option<Known>> {
-    let query = format!("{SELECT} AND s.format = ?1 AND s.root = ?2 AND s.path = ?3");
+    let query = format!("{FILES} AND s.format = ?1 AND s.root = ?2 AND s.path = ?3");
     let mut statement = conn.prepare_cached(&query)?;
     let mut known = statement.query_map((format, root, path), Known::from_row)?;
     Ok(known.next().transpose()?)

@@ -66,8 +66,7 @@ impl Reader<'_, '_> {
     }
 
     fn rewrite(&mut self, known: &Known, began: Began) -> Result<()> {
-        let mut lines = OldLines::default();
-        lines.read(self.conn, known.generation, u64::MAX)?;
+        let lines = OldLines::of(self.conn, known.generation)?;
         let step = Step::Begin {
             began,
             closing: tail::closing(self.conn, self.format, self.origin, known)?,
@@ -111,7 +110,7 @@ impl Reader<'_, '_> {
                JOIN session_sources ss ON ss.session = s.id
                JOIN sources f ON f.id = ss.source
               WHERE s.format = ?1 AND s.agent = ?2 AND s.session_id = ?3
-                AND f.kind = 'file' AND ss.part IN ('transcript', 'agent', 'subagent')
+                AND f.kind IN ('file', 'rows') AND ss.part IN ('transcript', 'agent', 'subagent')
               ORDER BY ss.source",
         )?;
         Ok(statement

@@ -23,6 +23,8 @@ mod look;
 mod plan;
 mod read;
 mod rewrite;
+pub(crate) mod rows;
+mod select;
 mod tail;
 mod write;
 
@@ -36,14 +38,19 @@ use std::time::{Duration, Instant};
 
 pub(crate) use changed::claimed;
 pub use discover::RootPath;
-pub(crate) use discover::{Discovery, Folder, RootState, absolute, discover, summarise};
+pub(crate) use discover::{
+    Discovery, Folder, Found, Reason, RootState, absolute, discover, path_bytes, summarise,
+};
+pub(crate) use look::same_content;
+pub(crate) use read::open as open_source;
+pub use select::Selection;
 
 use crate::ledger::Ledger;
 use crate::project::rebuild;
 use crate::wire::SyncReport;
 use crate::{Error, Result, chunks};
 use batch::{Batch, Builder};
-use discover::{Reason, Skipped};
+use discover::Skipped;
 use plan::{Job, Plan};
 use read::{Outcome, Work};
 use write::Writer;
@@ -192,6 +199,7 @@ pub(crate) fn resolve(roots: &[RootPath]) -> Vec<RootPath> {
         .map(|root| RootPath {
             format: root.format,
             path: std::fs::canonicalize(&root.path).unwrap_or_else(|_| root.path.clone()),
+            selection: root.selection,
         })
         .collect()
 }
@@ -204,13 +212,15 @@ fn collect_once(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<usize> {
     let known = known::all(ledger.conn())?;
-    let discovery = {
+    let mut discovery = {
         let by_path = known::by_path(&known);
         discover(roots, &|root, path| {
             by_path.contains_key(&(root.format.name(), root.path.as_os_str().as_bytes(), path))
         })
     };
-    let plan = plan::plan(roots, &discovery, known);
+    let databases = rows::take(&mut discovery);
+    let mut plan = plan::plan(roots, &discovery, known);
+    plan.databases = Some(databases);
     carry_out(ledger, roots, plan, discovery, sweep, progress)
 }
 
@@ -218,7 +228,7 @@ fn collect_once(
 fn carry_out(
     ledger: &mut Ledger,
     roots: &[RootPath],
-    plan: Plan,
+    mut plan: Plan,
     discovery: Discovery,
     sweep: &mut Sweep,
     progress: &mut dyn FnMut(Progress),
@@ -247,10 +257,16 @@ fn carry_out(
     }
 
     let mut dropped = 0;
+    let databases = plan.databases.take();
     for jobs in phases(roots, plan) {
         if !jobs.is_empty() {
             dropped += run(ledger, roots, &jobs, report, &mut skipped, progress)?;
         }
+    }
+    // What is in a database may repeat what is in files, so files come first.
+    if let Some(databases) = databases {
+        let mut sync = rows::Sync { ledger, roots, report, skipped: &mut skipped, progress };
+        dropped += sync.databases(&databases)?;
     }
     report.skipped = summarise(roots, &skipped);
     sweep.folders = discovery.folders;

@@ -8,8 +8,6 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use quipu_transcript::format::{self, Framing};
-
 use super::discover::{Discovery, Found, RootPath, absolute, path_bytes};
 use super::known::{self, Known};
 
@@ -23,6 +21,8 @@ pub(crate) struct Plan {
     /// Tails that were seen unchanged for the second time.
     pub(crate) standing: Vec<Known>,
     pub(crate) unchanged: u64,
+    /// Databases, if all of them were looked for; `rows` plans what is in them.
+    pub(crate) databases: Option<Vec<Found>>,
 }
 
 /// A known source that has another path now.
@@ -33,9 +33,29 @@ pub(crate) struct Renamed {
     pub(crate) path: Vec<u8>,
 }
 
-/// A file to read.
+/// What a source is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A file.
+    File,
+    /// A session in a database, or the database itself.
+    Rows,
+}
+
+impl Kind {
+    /// The stable name that is stored.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Kind::File => "file",
+            Kind::Rows => "rows",
+        }
+    }
+}
+
+/// A source to read.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
+    pub(crate) kind: Kind,
     pub(crate) root: usize,
     pub(crate) root_path: PathBuf,
     pub(crate) path: Vec<u8>,
@@ -116,10 +136,13 @@ pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>)
             None => at_home.get(index).copied().flatten().filter(|home| !moved.contains_key(home)),
         };
         let source = source.and_then(|source| known.get(source));
+        if let Some(source) = source.filter(|source| source.is_gone) {
+            plan.back.push(source.clone());
+        }
+        if found.is_left_out {
+            continue;
+        }
         if let Some(source) = source {
-            if source.is_gone {
-                plan.back.push(source.clone());
-            }
             let is_same = source.stat == found.stat
                 // A rename changes the time of the last status change and nothing else.
                 || (moved_here.contains_key(&index)
@@ -131,7 +154,7 @@ pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>)
             let is_done = is_compressed
                 || source.stat.size == source.reached()
                 || source.refused.is_some()
-                || is_kept_whole(source);
+                || source.is_kept_whole();
             if is_same && is_done {
                 if source.tail_length > 0 && !source.tail_stands {
                     plan.standing.push(source.clone());
@@ -142,6 +165,7 @@ pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>)
         }
         let Some(root) = roots.get(found.root) else { continue };
         plan.jobs.push(Job {
+            kind: Kind::File,
             root: found.root,
             root_path: root.path.clone(),
             path: found.path.clone(),
@@ -168,15 +192,9 @@ pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>)
     plan
 }
 
-/// Whether a source is taken in as a whole, so that its stat alone says whether it has changed.
-fn is_kept_whole(source: &Known) -> bool {
-    format::by_name(&source.format)
-        .is_some_and(|format| format.origin(&source.first_path).part.framing() == Framing::Index)
-}
-
 /// Whether there is certainly no such file. A folder that cannot be read hides files that are still
 /// there.
-fn is_absent(path: &Path) -> bool {
+pub(super) fn is_absent(path: &Path) -> bool {
     match fs::metadata(path) {
         Ok(meta) => !meta.is_file(),
         Err(error) => {

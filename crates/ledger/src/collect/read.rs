@@ -225,7 +225,7 @@ impl Reader<'_, '_> {
             Framing::Lines => self.lines()?,
             Framing::Document => self.document()?,
             Framing::Index => self.index()?,
-            // Nothing claims such a part yet.
+            // Databases are no files of bytes: `rows` reads them.
             Framing::Rows => {}
         }
         Ok(Outcome::Done)
@@ -295,6 +295,7 @@ impl Reader<'_, '_> {
             prints: ends.prints(),
             damage: None,
             is_still: self.is_still,
+            rows: None,
         }
     }
 }

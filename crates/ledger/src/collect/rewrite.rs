@@ -38,6 +38,13 @@ pub(crate) struct OldLine {
 }
 
 impl OldLines {
+    /// All lines of one generation.
+    pub(crate) fn of(conn: &Connection, generation: GenerationId) -> Result<OldLines> {
+        let mut lines = OldLines::default();
+        lines.read(conn, generation, u64::MAX)?;
+        Ok(lines)
+    }
+
     /// Reads the lines of a generation, at most about `most` bytes of them. Memory: about 100 bytes
     /// a line.
     pub(crate) fn read(
@@ -56,8 +63,9 @@ impl OldLines {
                 if start > most {
                     break 'runs;
                 }
-                let holder = holder_of(conn, seq)?;
-                start += self.add(&mut reader, generation, start, seq, holder)?;
+                let (holder, length) = held(conn, seq)?;
+                self.add(&mut reader, generation, start, seq, holder)?;
+                start += length;
                 seq = Seq(seq.0 + 1);
             }
         }
@@ -78,17 +86,18 @@ impl OldLines {
             let (generation, mut start) = (span.get(0)?, span.get::<_, i64>(1)? as u64);
             let (first, last): (Seq, Seq) = (span.get(2)?, span.get(3)?);
             for seq in (first.0..=last.0).map(Seq) {
-                let holder = holder_of(conn, seq)?;
+                let (holder, length) = held(conn, seq)?;
                 // A copy of a copy costs no more than its rows.
                 if holder == seq || !self.holders.contains(&holder) {
-                    start += self.add(&mut reader, generation, start, seq, holder)?;
+                    self.add(&mut reader, generation, start, seq, holder)?;
                 }
+                start += length;
             }
         }
         Ok(())
     }
 
-    /// Adds the line of a record and returns its length.
+    /// Adds the line of a record.
     fn add(
         &mut self,
         reader: &mut RecordReader<'_>,
@@ -96,7 +105,7 @@ impl OldLines {
         start: u64,
         seq: Seq,
         holder: Seq,
-    ) -> Result<u64> {
+    ) -> Result<()> {
         let mut hasher = blake3::Hasher::new();
         let mut length = 0;
         reader.stream(seq, &mut |part| {
@@ -108,7 +117,7 @@ impl OldLines {
         self.by_hash.entry(hash).or_insert(self.lines.len());
         self.holders.insert(holder);
         self.lines.push(OldLine { generation, start, length, seq: holder, hash });
-        Ok(length)
+        Ok(())
     }
 
     /// Whether there is nothing to find.
@@ -137,11 +146,11 @@ impl OldLines {
     }
 }
 
-/// The record that holds a record's bytes.
-fn holder_of(conn: &Connection, seq: Seq) -> Result<Seq> {
+/// The record that holds a record's bytes, and how many they are.
+fn held(conn: &Connection, seq: Seq) -> Result<(Seq, u64)> {
     Ok(conn
-        .prepare_cached("SELECT coalesce(same_as, seq) FROM records WHERE seq = ?1")?
-        .query_row([seq], |row| row.get(0))?)
+        .prepare_cached("SELECT coalesce(same_as, seq), length FROM records WHERE seq = ?1")?
+        .query_row([seq], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))?)
 }
 
 fn finish(hasher: &blake3::Hasher) -> LineHash {

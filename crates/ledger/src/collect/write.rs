@@ -9,11 +9,11 @@ use std::rc::Rc;
 use quipu_transcript::format::{Format, Origin};
 use rusqlite::{OptionalExtension, Transaction};
 
-use super::batch::{Batch, Began, Piece, SpanPlan, Step};
+use super::batch::{Batch, Began, Piece, RowCursor, SpanPlan, Step};
 use super::discover::{RootPath, Stat, path_bytes};
 use super::index::IndexUpdate;
 use super::known::Known;
-use super::plan::Job;
+use super::plan::{Job, Kind};
 use crate::ids::{GenerationId, Seq, SourceId};
 use crate::journal::{self, Event};
 use crate::project::draft::Draft;
@@ -40,6 +40,7 @@ pub(crate) struct Position {
     tail_length: u64,
     /// The generation began, or was found unfinished, in this sync.
     is_fresh: bool,
+    kind: Kind,
 }
 
 impl Position {
@@ -51,6 +52,7 @@ impl Position {
             cursor: known.cursor,
             tail_length: known.tail_length,
             is_fresh: known.number > 1 && known.is_unfinished(),
+            kind: if known.rows.is_some() { Kind::Rows } else { Kind::File },
         }
     }
 }
@@ -158,6 +160,10 @@ impl<'a> Writer<'a> {
         }
         let base = records::next_seq(tx)?;
         chunks::store(tx, &batch.packed, base, &batch.lengths, &batch.same_as)?;
+        for (index, number) in &batch.rows {
+            tx.prepare_cached("INSERT INTO record_rows (seq, number) VALUES (?1, ?2)")?
+                .execute((Seq(base.0 + *index as i64), number))?;
+        }
         let mut seq = base;
         let mut lengths = batch.lengths.iter().copied().zip(batch.same_as.iter().copied());
         let mut drafts = batch.drafts.into_iter();
@@ -241,7 +247,8 @@ impl<'a> Writer<'a> {
                 let (began, closing) = (*began, closing.take());
                 let mut old = *old;
                 self.close(tx, format, &origin, &mut old, closing)?;
-                let position = new_generation(tx, old.source, old.number + 1, began, piece)?;
+                let position =
+                    new_generation(tx, old.kind, old.source, old.number + 1, began, piece)?;
                 self.written.generations += 1;
                 if began != Began::Version {
                     self.tell_generation(tx, piece, position, began)?;
@@ -320,18 +327,19 @@ impl<'a> Writer<'a> {
         refused: Option<&str>,
     ) -> Result<Position> {
         let (format, root, path) = self.name(piece.job)?;
+        let kind = self.job(piece.job)?.kind;
         tx.prepare_cached(
             "INSERT INTO sources (kind, format, root, path, first_path, refused)
-             VALUES ('file', ?1, ?2, ?3, ?3, ?4)",
+             VALUES (?1, ?2, ?3, ?4, ?4, ?5)",
         )?
-        .execute((format, root, path, refused))?;
+        .execute((kind.as_str(), format, root, path, refused))?;
         let source = SourceId(tx.last_insert_rowid());
         self.written.sources += 1;
         let began = match piece.step {
             Step::Begin { began, .. } => began,
             _ => Began::First,
         };
-        new_generation(tx, source, 1, began, piece)
+        new_generation(tx, kind, source, 1, began, piece)
     }
 
     /// Ends a generation: its unterminated tail becomes a record.
@@ -410,7 +418,8 @@ impl<'a> Writer<'a> {
         position.tail_length = 0;
         self.written.records += 1;
         self.tails.insert(position.generation);
-        self.project(tx, format, origin, position, Record { seq, start, length }, draft)
+        let record = Record { seq, start, length, same_as: None };
+        self.project(tx, format, origin, position, record, draft)
     }
 
     /// Folds a record into the projection, if that is up to date.
@@ -420,14 +429,15 @@ impl<'a> Writer<'a> {
         format: &'static dyn Format,
         origin: &Origin,
         position: &Position,
-        Record { seq, start, length }: Record,
+        Record { seq, start, length, same_as }: Record,
         draft: Draft,
     ) -> Result<()> {
         if !self.is_projecting {
             return Ok(());
         }
         let (source, generation) = (position.source, position.generation);
-        let place = Place { format, origin, source, generation, start, length };
+        let is_row = position.kind == Kind::Rows;
+        let place = Place { format, origin, source, generation, start, length, is_row, same_as };
         self.fold.record(tx, &place, seq, draft)
     }
 
@@ -444,6 +454,9 @@ impl<'a> Writer<'a> {
         let format = format_of(self.roots, self.job(piece.job)?);
         let stored = store_spans(tx, &piece.spans, &mut position, seq, lengths)?;
         move_cursor(tx, piece, &position, stored.len())?;
+        if let Some(rows) = &piece.rows {
+            move_row_cursor(tx, position.generation, rows)?;
+        }
         if piece.takes_tail || position.tail_length > 0 {
             self.tails.insert(position.generation);
         }
@@ -460,7 +473,12 @@ impl<'a> Writer<'a> {
     }
 
     /// Replaces the bytes of an index, and writes down what matters of the change.
-    fn index(&mut self, tx: &Transaction<'_>, source: SourceId, update: IndexUpdate) -> Result<()> {
+    pub(super) fn index(
+        &mut self,
+        tx: &Transaction<'_>,
+        source: SourceId,
+        update: IndexUpdate,
+    ) -> Result<()> {
         if !update.problems.is_empty() {
             let problems = update.problems.into_iter();
             let problems =
@@ -513,6 +531,8 @@ struct Record {
     seq: Seq,
     start: u64,
     length: u64,
+    /// The record that holds its bytes, if another does.
+    same_as: Option<Seq>,
 }
 
 /// Stores the spans of a piece, and the records that are its own, from `position` on.
@@ -540,7 +560,7 @@ fn store_spans(
                 let mut start = position.cursor;
                 for (length, same_as) in lengths.take(number) {
                     records::insert(tx, *seq, position.generation, start, length, same_as)?;
-                    stored.push(Record { seq: *seq, start, length });
+                    stored.push(Record { seq: *seq, start, length, same_as });
                     start += length;
                     *seq = Seq(seq.0 + 1);
                 }
@@ -586,8 +606,22 @@ fn move_cursor(
     Ok(())
 }
 
+/// Notes how far a session in a database was read.
+pub(super) fn move_row_cursor(
+    tx: &Transaction<'_>,
+    generation: GenerationId,
+    rows: &RowCursor,
+) -> Result<()> {
+    tx.prepare_cached(
+        "INSERT INTO row_cursors (generation, rewrite, last_row, rows) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (generation) DO UPDATE SET rewrite = ?2, last_row = ?3, rows = ?4",
+    )?
+    .execute((generation, &rows.rewrite, rows.last_row, rows.rows))?;
+    Ok(())
+}
+
 impl SpanPlan {
-    fn length(&self) -> u64 {
+    pub(super) fn length(&self) -> u64 {
         match self {
             SpanPlan::Own { length, .. } | SpanPlan::Same { length, .. } => *length,
         }
@@ -601,6 +635,7 @@ fn format_of(roots: &[RootPath], job: &Job) -> &'static dyn Format {
 
 fn new_generation(
     tx: &Transaction<'_>,
+    kind: Kind,
     source: SourceId,
     number: i64,
     began: Began,
@@ -629,7 +664,15 @@ fn new_generation(
     let generation = GenerationId(tx.last_insert_rowid());
     tx.prepare_cached("UPDATE sources SET generation = ?2 WHERE id = ?1")?
         .execute((source, generation))?;
-    Ok(Position { source, generation, number, cursor: 0, tail_length: 0, is_fresh: number > 1 })
+    Ok(Position {
+        source,
+        generation,
+        number,
+        cursor: 0,
+        tail_length: 0,
+        is_fresh: number > 1,
+        kind,
+    })
 }
 
 fn drop_tail(tx: &Transaction<'_>, generation: GenerationId) -> Result<()> {

@@ -11,7 +11,7 @@ use super::rows::{self, Standing};
 use super::session::{Name, Session};
 use super::tips::Tip;
 use super::tree::Known;
-use super::{Fold, Place, tools, usage};
+use super::{Fold, Place, row, tools, usage};
 use crate::Result;
 use crate::ids::{EntryId, SessionRow};
 
@@ -71,6 +71,18 @@ impl Fold {
         };
         if let Some(known) = seen {
             insert_sighting(tx, id, known.id)?;
+            tip.has_header |= matches!(entry.detail, Detail::Header);
+            if is_node(&entry) {
+                tip.last_entry = Some(known.id);
+                tip.last_turn = known.turn;
+            }
+            return Ok(Some(row));
+        }
+        if entry.uuid.is_none()
+            && let Some(known) = row::repeated(tx, place, row, id)?
+        {
+            tx.prepare_cached("INSERT OR IGNORE INTO sightings (seq, entry) VALUES (?1, ?2)")?
+                .execute((id, known.id))?;
             tip.has_header |= matches!(entry.detail, Detail::Header);
             if is_node(&entry) {
                 tip.last_entry = Some(known.id);

@@ -10,6 +10,7 @@ mod entry;
 pub(crate) mod keys;
 mod kinds;
 pub(crate) mod rebuild;
+mod row;
 mod rows;
 pub(crate) mod search;
 mod session;
@@ -39,6 +40,10 @@ pub(crate) struct Place<'a> {
     pub(crate) generation: GenerationId,
     pub(crate) start: u64,
     pub(crate) length: u64,
+    /// It is of a database.
+    pub(crate) is_row: bool,
+    /// The record that holds the same bytes, if another does.
+    pub(crate) same_as: Option<Seq>,
 }
 
 /// The fold, with what it keeps in memory between records.
@@ -60,8 +65,12 @@ impl Fold {
         tx: &Transaction<'_>,
         place: &Place<'_>,
         seq: Seq,
-        draft: Draft,
+        mut draft: Draft,
     ) -> Result<()> {
+        if place.is_row {
+            let odd = row::problems(tx, place, seq, &draft)?;
+            draft.problems.extend(odd);
+        }
         let mut tip = self.tips.before(tx, place)?;
         let mut session = tip.session;
         for (ordinal, entry) in draft.entries.into_iter().enumerate() {

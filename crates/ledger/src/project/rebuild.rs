@@ -119,6 +119,8 @@ fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
                     generation,
                     start,
                     length,
+                    is_row: home.is_rows,
+                    same_as: row.get(4)?,
                 };
                 fold.record(tx, &place, seq, draft)?;
                 count += 1;
@@ -135,6 +137,22 @@ fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
     fold.save(tx)?;
     tx.execute("UPDATE ledger SET projected_to = ?1", [done])?;
     Ok((count, done))
+}
+
+/// Derives everything into the empty tables of `tx`, to compare it.
+pub(crate) fn replay(tx: &Transaction<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+    let total: i64 =
+        tx.query_row("SELECT coalesce(max(seq), 0) FROM records", [], |row| row.get(0))?;
+    let mut fold = Fold::default();
+    loop {
+        let (_, to) = slice(tx, &mut fold)?;
+        progress(to.0.cast_unsigned(), total.cast_unsigned());
+        if to.0 >= total {
+            return finish(tx);
+        }
+        // What it remembers of sessions stays bounded, as in a rebuild.
+        fold.let_go();
+    }
 }
 
 /// What is a function of truth as a whole.
@@ -158,33 +176,42 @@ fn finish(tx: &Transaction<'_>) -> Result<()> {
 }
 
 /// Where a generation's records belong.
-struct Home {
+pub(crate) struct Home {
     format: &'static dyn Format,
     origin: Origin,
     source: SourceId,
+    is_rows: bool,
 }
 
 impl Home {
     /// `None` for the journal.
-    fn of(conn: &Connection, generation: GenerationId) -> Result<Option<Home>> {
+    pub(crate) fn of(conn: &Connection, generation: GenerationId) -> Result<Option<Home>> {
         let found = conn
             .query_row(
-                "SELECT s.id, s.format, s.first_path
+                "SELECT s.id, s.format, s.first_path, s.kind = 'rows'
                    FROM generations g JOIN sources s ON s.id = g.source
                   WHERE g.id = ?1 AND s.id <> ?2",
                 (generation, journal::SOURCE),
-                |row| Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, Vec<u8>>(2)?)),
+                |row| {
+                    let name: String = row.get(1)?;
+                    Ok((row.get(0)?, name, row.get::<_, Vec<u8>>(2)?, row.get(3)?))
+                },
             )
             .optional()?;
-        Ok(found.and_then(|(source, name, path)| {
+        Ok(found.and_then(|(source, name, path, is_rows)| {
             let format = format::by_name(&name)?;
-            Some(Home { format, origin: format.origin(&path), source })
+            Some(Home { format, origin: format.origin(&path), source, is_rows })
         }))
     }
 }
 
 /// The draft of a stored record: the same that collecting made.
-fn read(reader: &mut RecordReader<'_>, home: &Home, seq: Seq, length: u64) -> Result<Draft> {
+pub(crate) fn read(
+    reader: &mut RecordReader<'_>,
+    home: &Home,
+    seq: Seq,
+    length: u64,
+) -> Result<Draft> {
     let drafter = Drafter::new(home.format, &home.origin);
     if length > DECODE_LIMIT as u64 {
         let head = reader.head(seq, OVERSIZE_HEAD)?;

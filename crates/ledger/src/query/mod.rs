@@ -19,9 +19,12 @@ pub fn cursors(ledger: &Ledger) -> Result<Vec<Cursor>> {
                 g.began, s.is_gone, s.refused,
                 (SELECT min(t.session_id)
                    FROM session_sources ss JOIN sessions t ON t.id = ss.session
-                  WHERE ss.source = s.id AND ss.part <> 'prompt_history')
+                  WHERE ss.source = s.id AND ss.part <> 'prompt_history'),
+                CASE WHEN s.kind = 'rows' AND g.cursor = 0 THEN 'database' ELSE s.kind END,
+                r.last_row, r.rows
            FROM sources s JOIN generations g ON g.id = s.generation
-          WHERE s.kind = 'file'
+           LEFT JOIN row_cursors r ON r.generation = g.id
+          WHERE s.kind IN ('file', 'rows')
           ORDER BY s.format, s.root, s.path",
     )?;
     let cursors = statement
@@ -30,11 +33,14 @@ pub fn cursors(ledger: &Ledger) -> Result<Vec<Cursor>> {
                 Ok(String::from_utf8_lossy(row.get_ref(index)?.as_blob()?).into_owned())
             };
             let number = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
+            let kind: String = row.get(12)?;
+            let is_database = kind == "database";
             Ok(Cursor {
                 format: row.get(0)?,
                 root: text(1)?,
                 path: text(2)?,
-                offset: number(3)?,
+                // A database is read as a whole, or not at all.
+                offset: number(if is_database { 5 } else { 3 })?,
                 tail: number(4)?,
                 size: number(5)?,
                 mtime: row.get::<_, i64>(6)? / 1_000_000,
@@ -43,6 +49,9 @@ pub fn cursors(ledger: &Ledger) -> Result<Vec<Cursor>> {
                 gone: row.get(9)?,
                 refused: row.get(10)?,
                 session: row.get(11)?,
+                row: row.get::<_, Option<i64>>(13)?.filter(|_| !is_database),
+                rows: row.get::<_, Option<i64>>(14)?.map(i64::cast_unsigned),
+                kind,
             })
         })?
         .collect::<Result<_, _>>()?;

@@ -8,10 +8,12 @@ use quipu_transcript::format::{FORMATS, Format};
 use rusqlite::Connection;
 
 use crate::collect::{
-    Discovery, RootPath, RootState, absolute, discover, known, resolve, summarise,
+    Discovery, RootPath, RootState, absolute, discover, known, resolve, rows, summarise,
 };
 use crate::ledger::Ledger;
-use crate::wire::{FormatStatus, LedgerStatus, OldestTranscript, RootStatus, SkippedFiles, Status};
+use crate::wire::{
+    FormatStatus, LedgerStatus, OldestTranscript, PriorityStatus, RootStatus, SkippedFiles, Status,
+};
 use crate::{Result, clock, schema};
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
@@ -99,19 +101,22 @@ fn format_status(
     let mut skipped = summarise(roots, &discovery.skipped);
     skipped.retain(|skipped| skipped.format == name);
     skipped.append(&mut refused(conn, name)?);
-    let (sources, records, bytes, gone, rewritten) = conn.query_row(
-        "SELECT count(DISTINCT s.id),
+    let (sources, records, bytes, gone, rewritten, database_sessions, databases) = conn.query_row(
+        "SELECT count(DISTINCT CASE WHEN s.kind = 'file' THEN s.id END),
                 coalesce(sum(g.records), 0),
                 coalesce(sum(CASE WHEN g.id = s.generation THEN g.cursor + g.tail_length
                     + coalesce((SELECT length FROM indexes i WHERE i.source = s.id), 0) END), 0),
                 count(DISTINCT CASE WHEN s.is_gone THEN s.id END),
-                count(DISTINCT CASE WHEN g.number > 1 THEN s.id END)
+                count(DISTINCT CASE WHEN g.number > 1 THEN s.id END),
+                count(DISTINCT CASE WHEN s.kind = 'rows' AND g.cursor > 0 THEN s.id END),
+                count(DISTINCT CASE WHEN s.kind = 'rows' AND g.cursor = 0 THEN s.id END)
            FROM sources s JOIN generations g ON g.source = s.id
-          WHERE s.kind = 'file' AND s.format = ?1 AND s.refused IS NULL",
+          WHERE s.kind IN ('file', 'rows') AND s.format = ?1 AND s.refused IS NULL",
         [name],
         |row| {
             let number = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
-            Ok((number(0)?, number(1)?, number(2)?, number(3)?, number(4)?))
+            let (sources, records, bytes) = (number(0)?, number(1)?, number(2)?);
+            Ok((sources, records, bytes, number(3)?, number(4)?, number(5)?, number(6)?))
         },
     )?;
     let states = counts(
@@ -149,8 +154,12 @@ fn format_status(
         subagents: subagents.cast_unsigned(),
         states,
         sources,
+        databases,
+        database_sessions,
+        warnings: newer_databases(conn, name)?,
         records,
         bytes,
+        priorities: priorities(conn, format)?,
         skipped,
         unknown_types: counts(
             conn,
@@ -163,6 +172,34 @@ fn format_status(
         rewritten,
         oldest: oldest(format, resolved, discovery),
     })
+}
+
+/// What is kept of each priority, the most important first.
+fn priorities(conn: &Connection, format: &dyn Format) -> Result<Vec<PriorityStatus>> {
+    let mut statement = conn.prepare(
+        "SELECT s.first_path,
+                sum(g.records),
+                sum(CASE WHEN g.id = s.generation THEN g.cursor + g.tail_length ELSE 0 END)
+           FROM sources s JOIN generations g ON g.source = s.id
+          WHERE s.kind = 'file' AND s.format = ?1 AND s.refused IS NULL
+          GROUP BY s.id",
+    )?;
+    let mut rows = statement.query([format.name()])?;
+    let mut priorities: BTreeMap<u8, PriorityStatus> = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let path = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+        let priority = format.origin(path).part.priority();
+        let group = priorities.entry(priority).or_insert_with(|| PriorityStatus {
+            priority,
+            sources: 0,
+            records: 0,
+            bytes: 0,
+        });
+        group.sources += 1;
+        group.records += row.get::<_, i64>(1)?.cast_unsigned();
+        group.bytes += row.get::<_, i64>(2)?.cast_unsigned();
+    }
+    Ok(priorities.into_values().collect())
 }
 
 /// Files of unknown names in which nothing was found.
@@ -183,6 +220,33 @@ fn refused(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
         .collect::<Result<_, _>>()?)
 }
 
+/// Databases of a newer schema than was looked at: read, but perhaps not all of it is understood.
+fn newer_databases(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
+    let mut statement = conn.prepare(
+        "SELECT r.last_row, count(*), min(s.path)
+           FROM sources s JOIN generations g ON g.id = s.generation
+           JOIN row_cursors r ON r.generation = g.id
+          WHERE s.kind = 'rows' AND g.cursor = 0 AND s.is_gone = 0 AND s.refused IS NULL
+            AND s.format = ?1 AND r.last_row > ?2
+          GROUP BY r.last_row",
+    )?;
+    let known = rows::NEWEST_SCHEMA;
+    Ok(statement
+        .query_map((format, known), |row| {
+            let schema: i64 = row.get(0)?;
+            Ok(SkippedFiles {
+                format: format.to_owned(),
+                reason: format!(
+                    "schema {schema} of a database is newer than this quipu knows ({known}): \
+                     collected as far as it is understood"
+                ),
+                files: row.get::<_, i64>(1)?.cast_unsigned(),
+                paths: vec![String::from_utf8_lossy(row.get_ref(2)?.as_blob()?).into_owned()],
+            })
+        })?
+        .collect::<Result<_, _>>()?)
+}
+
 /// The transcript that the agent's clean-up would take first.
 fn oldest(
     format: &dyn Format,
@@ -195,7 +259,7 @@ fn oldest(
         .filter(|found| {
             roots.get(found.root).is_some_and(|root| root.format.name() == format.name())
         })
-        .filter(|found| found.part.is_transcript())
+        .filter(|found| found.part.is_transcript() && !found.is_left_out)
         .min_by_key(|found| found.stat.mtime_ns)?;
     let root = roots.get(found.root)?;
     let modified_at = found.stat.mtime_ns / 1_000_000;

@@ -11,7 +11,8 @@ CREATE TABLE indexes (
 CREATE TABLE row_cursors (
     generation INTEGER PRIMARY KEY REFERENCES generations (id),
     rewrite    TEXT    NOT NULL,          -- the other program's own name for this life of the session
-    last_row   INTEGER NOT NULL           -- its number
+    last_row   INTEGER NOT NULL,          -- its number; of a database itself: its schema version
+    rows       INTEGER NOT NULL           -- how many there were up to it; of a database itself: sessions
 ) STRICT;
 
 -- The number of the row that a record was.

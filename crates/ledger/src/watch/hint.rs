@@ -97,6 +97,7 @@ mod tests {
             .map(|(name, path)| RootPath {
                 format: quipu_transcript::format::by_name(name).unwrap(),
                 path: path.into(),
+                selection: Default::default(),
             })
             .to_vec()
     }

@@ -281,7 +281,7 @@ fn f5_a_backup_that_is_killed_is_complete_or_not_there() {
     let folder = home.scratch("disk");
     let mut prng = Prng::new(5);
     let (mut there, mut absent, mut left_over) = (0, 0, 0);
-    for _ in 0..60 {
+    for _ in 0..40 {
         let mut child = child::command(&home, "back up")
             .stdin(Stdio::null())
             .stdout(Stdio::null())

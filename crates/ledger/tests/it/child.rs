@@ -78,6 +78,7 @@ fn run() {
             }
             quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
         },
+        "hold a database" => crate::rows::hold(&home),
         "back up" => drop(backups::back_up(&home, &home.scratch("disk/copy.db")).unwrap()),
         "restore" => drop(restores::restore(&home, &home.scratch("disk/copy.db")).unwrap()),
         "hold" => {

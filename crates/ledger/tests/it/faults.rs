@@ -259,6 +259,7 @@ fn sync_from(home: &Home, folders: &[&str]) -> SyncReport {
         .map(|folder| RootPath {
             format: format::by_name("claude-code").unwrap(),
             path: home.path(folder),
+            selection: quipu_ledger::Selection::default(),
         })
         .collect();
     quipu_ledger::collect(&mut home.open(), &roots, &mut |_| {}).unwrap()

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use quipu_ledger::wire::SyncReport;
-use quipu_ledger::{Generations, Ledger, RootPath, What};
+use quipu_ledger::{Generations, Ledger, RootPath, Selection, What};
 use quipu_transcript::format;
 use rusqlite::Connection;
 
@@ -63,6 +63,7 @@ impl Home {
             .map(|(name, folder)| RootPath {
                 format: format::by_name(name).unwrap(),
                 path: self.path(folder),
+                selection: Selection::default(),
             })
             .collect()
     }
@@ -104,7 +105,15 @@ impl Home {
 
     #[track_caller]
     pub(crate) fn sync(&self) -> SyncReport {
-        quipu_ledger::collect(&mut self.open(), &self.roots(), &mut |_| {}).unwrap()
+        self.sync_selected(Selection::default())
+    }
+
+    /// Collects only what is selected.
+    #[track_caller]
+    pub(crate) fn sync_selected(&self, selection: Selection) -> SyncReport {
+        let mut roots = self.roots();
+        roots.iter_mut().for_each(|root| root.selection = selection);
+        quipu_ledger::collect(&mut self.open(), &roots, &mut |_| {}).unwrap()
     }
 
     /// A plain connection, as a person with `sqlite3` has.
@@ -262,7 +271,9 @@ impl Home {
             .prepare(
                 "SELECT g.id, s.id, g.number, g.began, s.format, s.path, g.id = s.generation, g.cursor
                    FROM sources s JOIN generations g ON g.source = s.id
-                  WHERE s.kind = 'file' AND s.refused IS NULL ORDER BY s.id, g.number",
+                  WHERE s.refused IS NULL
+                    AND (s.kind = 'file' OR s.kind = 'rows' AND g.cursor > 0)
+                  ORDER BY s.id, g.number",
             )
             .unwrap();
         statement
@@ -325,6 +336,9 @@ impl Home {
             "pending",
             "chunks",
             "forgotten",
+            "indexes",
+            "row_cursors",
+            "record_rows",
         ];
         let names = rows(
             &conn,

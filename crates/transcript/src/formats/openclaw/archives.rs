@@ -5,6 +5,7 @@
 //! key before the id.
 
 use crate::format::Archive;
+use crate::rows;
 
 /// The folder of sessions that are no longer used.
 pub(super) const COLD: &[u8] = b"cold";
@@ -54,7 +55,7 @@ const COMPRESSED: &[u8] = b".zst";
 /// A thread's transcript is named `<session>-topic-<encodeURIComponent(thread)>`.
 pub(super) fn session(stem: &str) -> String {
     let Some((id, thread)) = stem.split_once(TOPIC) else { return stem.to_owned() };
-    match percent_decoded(thread) {
+    match rows::percent_decoded(thread) {
         Some(thread) if !id.is_empty() => format!("{id}{TOPIC}{thread}"),
         _ => stem.to_owned(),
     }
@@ -91,22 +92,6 @@ const TOPIC: &str = "-topic-";
 pub(super) fn is_named(session: &str, id: &str) -> bool {
     session.strip_suffix(id).is_some_and(|before| before.is_empty() || before.ends_with('_'))
         || session.strip_prefix(id).is_some_and(|thread| thread.starts_with(TOPIC))
-}
-
-/// `None` if it is not what `encodeURIComponent` can have written.
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = text.bytes();
-    let mut decoded = Vec::with_capacity(text.len());
-    while let Some(byte) = bytes.next() {
-        decoded.push(if byte == b'%' {
-            let high = char::from(bytes.next()?).to_digit(16)?;
-            let low = char::from(bytes.next()?).to_digit(16)?;
-            u8::try_from(high * 16 + low).ok()?
-        } else {
-            byte
-        });
-    }
-    String::from_utf8(decoded).ok()
 }
 
 /// Why a file among transcripts repeats one and is not collected.

@@ -1,22 +1,25 @@
 //! What OpenClaw's file names mean: which are transcripts, whose, and why the others are left out.
 //!
 //! Nothing but `agents/`, one agent, its `sessions/` and its `agent/` (to name the database there),
-//! the folders of archives, and `cron/` is ever looked into.
+//! the folders of archives, `cron/` and the workspaces' notes is ever looked into.
 
 use super::archives::{self, COLD, IMPORTED};
+use super::notes;
 use crate::format::{Archive, Claim, Node, Origin, Part};
 use crate::names;
+use crate::rows;
 
 /// Which key leads to which session.
 const INDEX: &[u8] = b"sessions.json";
 /// The agent that there is without any configuration.
 pub(super) const MAIN: &str = "main";
 
-const DATABASE: &str = "OpenClaw's session database: not collected yet";
+const DATABASE: &[u8] = b"openclaw-agent.sqlite";
+const DATABASE_FOLDER: &str = "a folder where OpenClaw's session database should be";
+const DATABASE_COPY: &str = "copy of OpenClaw's session database";
 
 /// What lies beside `agents/` and is known, but not collected.
 const LEFT_OUT: &[(&[u8], &str)] = &[
-    (b"workspace", "workspace notes: not collected yet"),
     (b"cron", "the scheduler's own notes"),
     (b"memory", "semantic memory: derived from the notes"),
     (b"logs", "logs of the gateway"),
@@ -52,10 +55,14 @@ pub(super) fn claim(path: &[u8], node: Node) -> Claim {
         (folder, Node::Directory) if is_archive(folder) => Claim::Enter,
         ([b"agents", _, b"sessions", name], Node::File) => claim_session_file(name),
         ([folder @ .., name], Node::File) if is_archive(folder) => claim_archived_file(name),
-        ([b"agents", _, b"agent", name], Node::File)
-            if name.starts_with(b"openclaw-agent.sqlite") =>
-        {
-            Claim::LeaveOut(DATABASE)
+        ([b"agents", _, b"agent", DATABASE], Node::File) => Claim::Collect(Part::Database),
+        ([b"agents", _, b"agent", DATABASE], Node::Directory) => Claim::LeaveOut(DATABASE_FOLDER),
+        ([b"agents", _, b"agent", name], Node::File) if name.starts_with(DATABASE) => {
+            match name.strip_prefix(DATABASE) {
+                // SQLite's own, and part of the database.
+                Some(b"-wal" | b"-shm" | b"-journal") => Claim::Ignore,
+                _ => Claim::LeaveOut(DATABASE_COPY),
+            }
         }
         ([b"cron"] | [b"cron", b"runs"], Node::Directory) => Claim::Enter,
         ([b"cron", b"jobs.json" | b"jobs.json.migrated"], Node::File) => {
@@ -66,7 +73,7 @@ pub(super) fn claim(path: &[u8], node: Node) -> Claim {
         {
             Claim::Collect(Part::CronRuns)
         }
-        ([b"workspace", b"reports", ..], _) => Claim::LeaveOut("generated reports"),
+        ([folder, inside @ ..], _) if notes::agent(folder).is_some() => notes::claim(inside, node),
         ([first, ..], _) => LEFT_OUT
             .iter()
             .find(|(name, _)| name == first)
@@ -129,11 +136,24 @@ pub(super) fn origin(path: &[u8]) -> Origin {
     let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
     let name = parts.last().copied().unwrap_or_default();
     let mut origin = Origin::of(Part::Transcript, text(name));
+    // A session in the database: no such file exists, but it is named like one.
+    if let [b"agents", agent, b"agent", DATABASE, name] = parts.as_slice() {
+        if let Some((stem, archive)) = archives::transcript(name) {
+            origin.agent = Some(text(agent));
+            origin.session = Some(rows::session(&text(stem)));
+            origin.archive = archive;
+        }
+        return origin;
+    }
     if let Claim::Collect(part) = claim(path, Node::File) {
         origin.part = part;
-        match part {
-            Part::Transcript => name_transcript(&mut origin, &parts, name),
-            Part::Index => origin.agent = parts.get(1).map(|agent| text(agent)),
+        match (part, parts.as_slice()) {
+            (Part::Transcript, _) => name_transcript(&mut origin, &parts, name),
+            (Part::Index | Part::Database, [_, agent, ..]) => origin.agent = Some(text(agent)),
+            (Part::Note, [folder, inside @ ..]) => {
+                origin.agent = notes::agent(folder).map(text);
+                origin.name = text(&inside.join(&b'/'));
+            }
             _ => {}
         }
     }
@@ -303,7 +323,6 @@ mod tests {
             assert!(matches!(claim, Claim::LeaveOut(_)), "{path}: {claim:?}");
         };
         for folder in [
-            "workspace",
             "workspace/reports",
             "logs",
             "media",
@@ -322,12 +341,36 @@ mod tests {
         {
             is_left_out(file, Node::File);
         }
-        for suffix in ["", "-wal", "-shm"] {
-            is_left_out(&format!("agents/main/agent/openclaw-agent.sqlite{suffix}"), Node::File);
-        }
+        is_left_out("agents/main/agent/openclaw-agent.sqlite.bak", Node::File);
+        is_left_out("agents/main/agent/openclaw-agent.sqlite", Node::Directory);
         assert_eq!(claim(b"agents/main/agent/models.json", Node::File), Claim::Ignore);
         assert_eq!(claim(b"agents/main/agent/auth-profiles.json", Node::File), Claim::Deny);
         assert_eq!(claim(b"agents/main/qmd", Node::Directory), Claim::Ignore);
+    }
+
+    #[test]
+    fn the_database_and_the_sessions_in_it() {
+        let database = "agents/main/agent/openclaw-agent.sqlite";
+        assert_eq!(claim(database.as_bytes(), Node::File), Claim::Collect(Part::Database));
+        for suffix in ["-wal", "-shm", "-journal"] {
+            let beside = format!("{database}{suffix}");
+            assert_eq!(claim(beside.as_bytes(), Node::File), Claim::Ignore);
+        }
+        let of = origin(database.as_bytes());
+        assert_eq!((of.part, of.agent.as_deref()), (Part::Database, Some("main")));
+        assert_eq!(of.session, None);
+        for id in
+            ["433d5b15-0000-4000-8000-000000000001", "../../etc", "a/b", ".", "%41", "\u{1f99e}"]
+        {
+            let name = rows::file_name(id).unwrap();
+            assert!(!name.contains('/') && !name.starts_with('.'), "{name}");
+            let live = origin(format!("{database}/{name}.jsonl").as_bytes());
+            assert_eq!(live.session.as_deref(), Some(id));
+            assert_eq!((live.part, live.archive), (Part::Transcript, None));
+            let archived = origin(format!("{database}/{name}.jsonl.deleted.x").as_bytes());
+            assert_eq!(archived.session.as_deref(), Some(id));
+            assert_eq!(archived.archive, Some(Archive::Deleted));
+        }
     }
 
     #[test]

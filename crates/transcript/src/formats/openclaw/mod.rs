@@ -1,14 +1,15 @@
 //! OpenClaw, and pi, whose transcripts it writes: one JSONL file per session and agent.
 //!
 //! Read here: the file-backed store of the releases up to 2026.7.1, and the archives that every
-//! release leaves beside it, compressed or not; their index; scheduled jobs. Not read yet: notes and
-//! the SQLite store of later releases; they are left out by name, so that `status` can say so.
+//! release leaves beside it, compressed or not; their index; the SQLite store of later releases, whose
+//! rows are the same lines; scheduled jobs; memory and personality notes.
 
 mod archives;
 mod cron;
 mod files;
 mod index;
 mod lines;
+mod notes;
 mod summary;
 
 use crate::entry::{Entry, Kind};
@@ -69,6 +70,7 @@ impl Format for OpenClaw {
     fn decode_document<'a>(&self, origin: &Origin, bytes: &'a [u8]) -> Entry<'a> {
         match origin.part {
             Part::CronJobs => cron::decode_jobs(bytes),
+            Part::Note => notes::decode(bytes),
             _ => Entry { type_name: "document".into(), kind: Kind::Document, ..Entry::default() },
         }
     }
@@ -80,6 +82,10 @@ impl Format for OpenClaw {
     fn reads(&self) -> &'static [(&'static str, &'static str)] {
         &[
             ("agents/<agent>/sessions/<session>.jsonl", "transcripts"),
+            (
+                "agents/<agent>/agent/openclaw-agent.sqlite",
+                "transcripts and keys of releases since 2026.7.2",
+            ),
             ("agents/<agent>/sessions/sessions.json", "which key leads to which session"),
             ("agents/<agent>/sessions/<session>-topic-<thread>.jsonl", "transcripts of one thread"),
             (
@@ -105,6 +111,12 @@ impl Format for OpenClaw {
             ("cron/jobs.json", "scheduled jobs; every version is kept"),
             ("cron/runs/<job>.jsonl", "what scheduled jobs did"),
             ("cron/**/*.migrated", "the same, from before a move into a database"),
+            ("workspace/MEMORY.md, memory/**/*.md", "memory notes; every version is kept"),
+            (
+                "workspace/{SOUL,IDENTITY,USER,AGENTS,…}.md",
+                "personality notes; every version is kept",
+            ),
+            ("workspace-<agent>/", "the same, of another agent"),
         ]
     }
 }

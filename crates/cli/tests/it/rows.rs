@@ -1,0 +1,81 @@
+//! Sessions in a database, on the command line.
+
+use std::fs::File;
+use std::path::Path;
+
+use crate::home::{Home, snapshot};
+
+const DATABASE: &str = ".openclaw/agents/main/agent/openclaw-agent.sqlite";
+
+fn home() -> Home {
+    let home = Home::empty();
+    let packed = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../ledger/tests/fixtures/openclaw-2026.9.6/imported.sqlite.zst");
+    home.write(DATABASE, zstd::decode_all(File::open(packed).unwrap()).unwrap());
+    home
+}
+
+#[test]
+fn from_sync_to_restore() {
+    let home = home();
+    snapshot!(home.run("sync"), @"
+    exit 0
+    --- stdout
+    collected  16 records (5.42 kB) from 2 files, all new
+    ");
+    snapshot!(home.run("restore 433d5b15-0000-4000-8000-000000000002 --to out"), @"
+    exit 0
+    --- stdout
+    1 file (2.21 kB) restored to ~/out
+         size  file
+      2.21 kB  openclaw/agents/main/agent/openclaw-agent.sqlite/433d5b15-0000-4000-8000-000000000002.jsonl
+    1 file from rows of a database: one event per line
+    ");
+    let report = home.run("restore --all --to all --json").json();
+    assert_eq!(report["files"], 3, "two sessions, and what is said about keys");
+    assert_eq!(report["restored"][0]["from_rows"], true);
+    snapshot!(home.run("status"), @"
+    exit 0
+    --- stdout
+    Ledger
+      path     ~/.local/share/quipu/ledger.db
+      size     [SIZE], [RATIO] × the 6.79 kB it holds
+      records  16
+
+    Claude Code
+      roots  ~/.claude  not there
+             ~/.config/claude  not there
+
+    OpenClaw
+      roots     ~/.openclaw
+                ~/.clawdbot  not there
+                ~/.moltbot  not there
+                ~/.moldbot  not there
+      sessions  2 sessions
+      records   16 records, 6.79 kB in 2 transcripts of 1 database
+    ");
+    let cursors = home.run("cursors --json").json_lines();
+    assert_eq!(cursors.len(), 3);
+    assert_eq!((&cursors[0]["kind"], &cursors[0]["rows"]), (&"database".into(), &2.into()));
+    assert_eq!((&cursors[1]["kind"], &cursors[1]["row"]), (&"rows".into(), &9.into()));
+    snapshot!(home.run("cursors"), @"
+    exit 0
+    --- stdout
+    ~/.openclaw  openclaw
+      file                                                                                   read     size  changed           note
+      agents/main/agent/openclaw-agent.sqlite                                             667,648  667,648  [MINUTE]  2 transcripts
+      agents/main/agent/openclaw-agent.sqlite/433d5b15-0000-4000-8000-000000000001.jsonl    3,217    3,217  [MINUTE]  10 rows
+      agents/main/agent/openclaw-agent.sqlite/433d5b15-0000-4000-8000-000000000002.jsonl    2,208    2,208  [MINUTE]  6 rows
+    ");
+}
+
+#[test]
+fn one_that_cannot_be_read() {
+    let home = Home::empty();
+    home.write(DATABASE, "no database at all");
+    home.run("sync");
+    let status = home.run("status --json").json();
+    let skipped = &status["formats"][1]["skipped"][0];
+    assert_eq!(skipped["reason"], "unreadable: not an SQLite database, or an encrypted one");
+    assert_eq!(skipped["paths"][0], "agents/main/agent/openclaw-agent.sqlite");
+}

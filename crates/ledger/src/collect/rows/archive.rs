@@ -1,0 +1,235 @@
+//! Transcripts that OpenClaw put aside inside the database: deleted, reset, or cold. Each is a whole
+//! JSONL file in one value, plain or compressed.
+
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Cursor, ErrorKind};
+
+use quipu_transcript::format::{Archive as Why, Format, Origin};
+use quipu_transcript::rows;
+use rusqlite::{Connection, Row};
+
+use super::cutting::{self, Cutting};
+use super::refusal::{Refusal, Stop, theirs};
+use super::session::{Reading, text};
+use super::tables::{ArchiveTable, Tables};
+use crate::collect::batch::Began;
+use crate::collect::plan::Job;
+use crate::collect::rewrite::OldLines;
+
+/// A larger archive is not read.
+const LARGEST: i64 = 256 << 20;
+
+/// What an archive may decompress to.
+const LONGEST: u64 = 2 << 30;
+
+/// A longer line of an archive is not read; rows are never that long.
+const LONGEST_LINE: usize = 256 << 20;
+
+/// The most memory that an archive may ask for to be decompressed, as a power of two.
+const LARGEST_WINDOW: u32 = 27;
+
+const ZSTD: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+
+/// A transcript that was put aside.
+#[derive(Debug, Clone)]
+pub(super) struct Archive {
+    table: ArchiveTable,
+    rowid: i64,
+    pub(super) session: String,
+    /// Changes when the archive does.
+    pub(super) hash: String,
+    written_ns: i64,
+    length: i64,
+    name: String,
+    reason: String,
+    generation: String,
+}
+
+impl Archive {
+    /// All archives of a database.
+    pub(super) fn all(conn: &Connection, tables: &Tables) -> Result<Vec<Archive>, Stop> {
+        let mut archives = Vec::new();
+        for (table, sql) in tables.archives() {
+            let mut statement = conn.prepare(&sql).map_err(theirs)?;
+            let found = statement.query_map([], |row| Archive::of(table, row)).map_err(theirs)?;
+            for archive in found {
+                archives.push(archive.map_err(theirs)?);
+            }
+        }
+        Ok(archives)
+    }
+
+    fn of(table: ArchiveTable, row: &Row<'_>) -> rusqlite::Result<Archive> {
+        let column = |index| text(row.get_ref(index)?);
+        let (generation, hash) = (column(1)?, column(4)?);
+        let length = row.get::<_, Option<i64>>(6)?.unwrap_or(0);
+        Ok(Archive {
+            table,
+            rowid: row.get(7)?,
+            session: column(0)?,
+            hash: if hash.is_empty() { format!("{generation}:{length}") } else { hash },
+            written_ns: row
+                .get_ref(5)?
+                .as_i64()
+                .ok()
+                .and_then(|milliseconds| milliseconds.checked_mul(1_000_000))
+                .unwrap_or(0),
+            length,
+            name: column(2)?,
+            reason: column(3)?,
+            generation,
+        })
+    }
+
+    /// The path that it is given: its own name if that says whose it is and why, else one that does.
+    pub(super) fn path(
+        &self,
+        format: &dyn Format,
+        database: &[u8],
+        taken: &mut HashSet<Vec<u8>>,
+    ) -> Option<Vec<u8>> {
+        let below = |name: &str| {
+            let mut path = database.to_vec();
+            path.push(b'/');
+            path.extend_from_slice(name.as_bytes());
+            path
+        };
+        let (why, word) = match (self.table, self.reason.as_str()) {
+            (ArchiveTable::PutAside, "deleted") => (Why::Deleted, "deleted"),
+            (ArchiveTable::PutAside, "reset") => (Why::Reset, "reset"),
+            (ArchiveTable::PutAside, _) => (Why::Backup, "bak"),
+            (ArchiveTable::Cold, _) => (Why::Backup, "bak.cold"),
+        };
+        let own = self.name.strip_suffix(".zst").unwrap_or(&self.name);
+        let is_safe = !own.starts_with('.')
+            && own.len() <= 240
+            && own.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-:%".contains(&byte));
+        let path = below(own);
+        let origin = format.origin(&path);
+        let says_it =
+            origin.session.as_deref() == Some(&self.session) && origin.archive == Some(why);
+        if is_safe && says_it && taken.insert(path.clone()) {
+            return Some(path);
+        }
+        let session = rows::file_name(&self.session)?;
+        let number = self.rowid.to_string();
+        let life = rows::file_name(&self.generation).filter(|life| life.len() <= 64);
+        let life = life.as_deref().unwrap_or(&number);
+        for name in [
+            format!("{session}.jsonl.{word}.{life}"),
+            format!("{session}.jsonl.{word}.{life}.{number}"),
+        ] {
+            let path = below(&name);
+            if taken.insert(path.clone()) {
+                return Some(path);
+            }
+        }
+        None
+    }
+}
+
+impl Reading<'_, '_> {
+    /// Reads an archive that is new, or not the one that the ledger has under its name.
+    pub(super) fn archive(
+        &mut self,
+        job: &Job,
+        number: usize,
+        origin: &Origin,
+        archive: &Archive,
+    ) -> Result<(), Stop> {
+        if archive.length > LARGEST {
+            return Err(Refusal::lasting("an archive of it is larger than 256 MiB").into());
+        }
+        let blob: Vec<u8> = self
+            .theirs
+            .prepare(&archive.table.blob())
+            .and_then(|mut statement| {
+                statement.query_row([archive.rowid], |row| {
+                    Ok(row.get_ref(0)?.as_bytes().unwrap_or_default().to_vec())
+                })
+            })
+            .map_err(theirs)?;
+        let mut cutting = match &job.known {
+            None => Cutting::begin(number, self.format, origin, Began::First, None),
+            Some(known) => {
+                let previous = OldLines::of(self.ours, known.generation)?;
+                let began = if known.is_gone { Began::Returned } else { Began::Rewritten };
+                Cutting::begin(number, self.format, origin, began, Some(previous))
+            }
+        };
+        let known = job.known.as_ref();
+        cutting.others = cutting::other_lines(self.ours, self.format, origin, known)?;
+        cutting.rows.rewrite.clone_from(&archive.hash);
+        cutting.rows.last_row = 0;
+        cutting.written_ns = archive.written_ns;
+        let outcome = match decompressed(&blob) {
+            Ok(mut lines) => self.lines(&mut cutting, &mut *lines),
+            Err(_) => Err(damaged().into()),
+        };
+        if cutting.has_news {
+            cutting.piece(true, self.builder)?;
+        }
+        outcome
+    }
+
+    fn lines(&mut self, cutting: &mut Cutting<'_>, lines: &mut dyn BufRead) -> Result<(), Stop> {
+        let mut line = Vec::new();
+        let mut length = 0;
+        loop {
+            line.clear();
+            let is_read = read_line(lines, &mut line);
+            length += line.len() as u64;
+            if length > LONGEST || line.len() > LONGEST_LINE {
+                return Err(Refusal::lasting("an archive of it is absurdly large").into());
+            }
+            if !line.is_empty() {
+                cutting.line(&line, None, self.builder, self.work)?;
+            }
+            match is_read {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(_) => return Err(damaged().into()),
+            }
+            if self.builder.is_full() {
+                cutting.piece(false, self.builder)?;
+            }
+        }
+    }
+}
+
+fn damaged() -> Refusal {
+    Refusal::lasting("damaged: an archive in it cannot be decompressed")
+}
+
+fn decompressed(blob: &[u8]) -> std::io::Result<Box<dyn BufRead + '_>> {
+    if !blob.starts_with(&ZSTD) {
+        return Ok(Box::new(Cursor::new(blob)));
+    }
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(blob)?;
+    decoder.window_log_max(LARGEST_WINDOW)?;
+    Ok(Box::new(BufReader::with_capacity(128 << 10, decoder)))
+}
+
+/// Reads a line with its newline. False at the end. A line that is too long is given up.
+fn read_line(lines: &mut dyn BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> {
+    loop {
+        let bytes = match lines.fill_buf() {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        if bytes.is_empty() {
+            return Ok(false);
+        }
+        let newline = memchr::memchr(b'\n', bytes);
+        let taken = newline.map_or(bytes.len(), |newline| newline + 1);
+        line.extend_from_slice(bytes.get(..taken).unwrap_or_default());
+        lines.consume(taken);
+        if newline.is_some() {
+            return Ok(true);
+        }
+        if line.len() > LONGEST_LINE {
+            return Ok(false);
+        }
+    }
+}

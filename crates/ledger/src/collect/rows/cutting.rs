@@ -1,0 +1,237 @@
+//! Turns the events of one session, or the lines of one archive, into pieces for the writer. What
+//! the ledger has already, from before a rewrite or from another source of the same session, is not
+//! stored again.
+
+use quipu_transcript::format::{Format, Origin};
+use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::collect::batch::{Began, Builder, Piece, Prints, RowCursor, SpanPlan, Step};
+use crate::collect::discover::Stat;
+use crate::collect::known::{HEAD, Known, Print, print};
+use crate::collect::lines::Cut;
+use crate::collect::read::Work;
+use crate::collect::rewrite::OldLines;
+use crate::ids::GenerationId;
+use crate::project::draft::{Draft, Drafter, mark_unterminated};
+use crate::{Result, spans};
+
+/// A session or archive that is being read.
+pub(super) struct Cutting<'a> {
+    job: usize,
+    origin: &'a Origin,
+    drafter: Drafter<'a>,
+    step: Option<Step>,
+    /// The life before this one: its lines are not records again.
+    previous: Option<OldLines>,
+    /// Other sources of the session: their lines are records of this one too, without bytes.
+    pub(super) others: OldLines,
+    cut: Cut,
+    ends: RowEnds,
+    /// Bytes that the writer has, or was sent.
+    at: u64,
+    pub(super) rows: RowCursor,
+    /// When the last event was written.
+    pub(super) written_ns: i64,
+    /// There is something to tell the writer.
+    pub(super) has_news: bool,
+}
+
+impl<'a> Cutting<'a> {
+    /// Begins a source, or a new life of it.
+    pub(super) fn begin(
+        job: usize,
+        format: &'static dyn Format,
+        origin: &'a Origin,
+        began: Began,
+        previous: Option<OldLines>,
+    ) -> Cutting<'a> {
+        Cutting {
+            job,
+            origin,
+            drafter: Drafter::new(format, origin),
+            step: Some(Step::Begin { began, closing: None, copy_of: None }),
+            previous,
+            others: OldLines::default(),
+            cut: Cut::default(),
+            ends: RowEnds::default(),
+            at: 0,
+            rows: RowCursor { rewrite: String::new(), last_row: i64::MIN, rows: 0 },
+            written_ns: 0,
+            has_news: false,
+        }
+    }
+
+    /// Goes on where the ledger ends.
+    pub(super) fn resume(
+        job: usize,
+        format: &'static dyn Format,
+        origin: &'a Origin,
+        conn: &Connection,
+        known: &Known,
+        rows: RowCursor,
+    ) -> Result<Cutting<'a>> {
+        let mut cutting = Cutting::begin(job, format, origin, Began::First, None);
+        cutting.step = None;
+        cutting.ends = RowEnds::of(conn, known)?;
+        cutting.at = known.cursor;
+        cutting.rows = rows;
+        cutting.written_ns = known.stat.mtime_ns;
+        Ok(cutting)
+    }
+
+    /// Takes in one event or line. `number`: the row that it is.
+    pub(super) fn line(
+        &mut self,
+        line: &[u8],
+        number: Option<i64>,
+        builder: &mut Builder<'_>,
+        work: &mut Work,
+    ) -> Result<()> {
+        work.bytes_read += line.len() as u64;
+        self.has_news = true;
+        self.ends.add(line);
+        self.rows.rows += 1;
+        if let Some(number) = number {
+            self.rows.last_row = number;
+        }
+        if let Some(previous) = &mut self.previous
+            && let Some(old) = previous.find(line)
+        {
+            self.cut.same(old.generation, old.start, old.length);
+            return Ok(());
+        }
+        work.lines_parsed += 1;
+        let draft = self.draft(line);
+        match self.others.find(line) {
+            Some(old) => builder.repeat(old.seq, old.length, draft),
+            None => builder.record(line, draft)?,
+        }
+        if let Some(number) = number {
+            builder.row(number);
+        }
+        self.cut.own(line.len() as u64);
+        Ok(())
+    }
+
+    fn draft(&self, line: &[u8]) -> Draft {
+        if line.len() > DECODE_LIMIT {
+            let head = line.get(..OVERSIZE_HEAD).unwrap_or(line);
+            return self.drafter.draft_oversize(head, line.len() as u64);
+        }
+        let mut draft = self.drafter.draft(line);
+        if line.last() != Some(&b'\n') {
+            mark_unterminated(&mut draft, self.origin.part);
+        }
+        draft
+    }
+
+    /// Hands what was cut to the writer.
+    pub(super) fn piece(&mut self, is_last: bool, builder: &mut Builder<'_>) -> Result<()> {
+        let spans = std::mem::take(&mut self.cut.spans);
+        self.at += spans.iter().map(SpanPlan::length).sum::<u64>();
+        // A life that was not read to its end is larger than what was read of it.
+        let size = if is_last { self.at } else { self.at + 1 };
+        builder.piece(Piece {
+            job: self.job,
+            step: self.step.take().unwrap_or(Step::Continue),
+            is_last,
+            closes_long_tail: None,
+            takes_tail: false,
+            spans,
+            tail: Vec::new(),
+            stat: Stat { device: 0, inode: 0, size, mtime_ns: self.written_ns, ctime_ns: 0 },
+            prints: self.ends.prints(),
+            is_still: true,
+            rows: Some(self.rows.clone()),
+            index: None,
+            damage: None,
+        })
+    }
+}
+
+/// The first bytes of a session, and its last row.
+#[derive(Debug, Default)]
+struct RowEnds {
+    head: Vec<u8>,
+    /// Of a head that is complete.
+    head_print: Option<Print>,
+    last: Print,
+}
+
+impl RowEnds {
+    fn of(conn: &Connection, known: &Known) -> Result<RowEnds> {
+        let mut ends = RowEnds { last: known.marker, ..RowEnds::default() };
+        if known.head_length >= HEAD {
+            ends.head_print = Some(known.head);
+        } else {
+            // All of it is shorter than a head.
+            spans::stream(conn, known.generation, &mut |part| {
+                ends.head.extend_from_slice(part);
+                Ok(())
+            })?;
+        }
+        Ok(ends)
+    }
+
+    fn add(&mut self, line: &[u8]) {
+        self.last = print(line);
+        if self.head_print.is_none() {
+            let missing = HEAD.saturating_sub(self.head.len());
+            self.head.extend_from_slice(line.get(..missing).unwrap_or(line));
+        }
+    }
+
+    fn prints(&self) -> Prints {
+        match self.head_print {
+            Some(head) => Prints { head, head_length: HEAD, marker: self.last },
+            None => {
+                Prints { head: print(&self.head), head_length: self.head.len(), marker: self.last }
+            }
+        }
+    }
+}
+
+/// The lines that other sources of the same session have now, and those that this one had in the
+/// life before its last: a life that was rewritten again before all of it was read holds little.
+pub(super) fn other_lines(
+    conn: &Connection,
+    format: &dyn Format,
+    origin: &Origin,
+    known: Option<&Known>,
+) -> Result<OldLines> {
+    let mut generations: Vec<GenerationId> = conn
+        .prepare_cached(
+            "SELECT s.generation
+               FROM sessions t
+               JOIN session_sources ss ON ss.session = t.id
+               JOIN sources s ON s.id = ss.source
+              WHERE t.format = ?1 AND t.agent = ?2 AND t.session_id = ?3
+                AND s.id IS NOT ?4 AND s.refused IS NULL AND s.generation IS NOT NULL
+                AND ss.part = ?5
+              ORDER BY s.id",
+        )?
+        .query_map(
+            (
+                format.name(),
+                &origin.agent,
+                &origin.session,
+                known.map(|known| known.source),
+                origin.part.as_str(),
+            ),
+            |row| row.get(0),
+        )?
+        .collect::<Result<_, _>>()?;
+    if let Some(known) = known {
+        let before = conn
+            .prepare_cached("SELECT id FROM generations WHERE source = ?1 AND number = ?2")?
+            .query_row((known.source, known.number - 1), |row| row.get(0))
+            .optional()?;
+        generations.extend::<Option<GenerationId>>(before);
+    }
+    let mut lines = OldLines::default();
+    for generation in generations {
+        lines.read(conn, generation, u64::MAX)?;
+    }
+    Ok(lines)
+}

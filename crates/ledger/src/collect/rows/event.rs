@@ -1,0 +1,63 @@
+//! One event as its row has it: plain or compressed, or something that should not be there.
+
+use std::io::Read;
+
+use quipu_transcript::record::DECODE_LIMIT;
+use rusqlite::Row;
+use rusqlite::types::ValueRef;
+
+/// The most memory that an event may ask for to be decompressed, as a power of two.
+const LARGEST_WINDOW: u32 = 25;
+
+/// An event and what its row says about it.
+#[derive(Debug)]
+pub(super) struct Event {
+    /// The event's exact bytes, and the newline that makes it a line.
+    pub(super) line: Vec<u8>,
+    /// When it was written, nanoseconds UTC.
+    pub(super) written_ns: Option<i64>,
+    /// It is not what its row says.
+    pub(super) odd: Option<&'static str>,
+}
+
+impl Event {
+    /// Reads the first four columns of a row.
+    pub(super) fn of(row: &Row<'_>) -> rusqlite::Result<Event> {
+        let (mut line, mut odd) = match (row.get_ref(0)?, row.get_ref(1)?) {
+            (ValueRef::Text(bytes) | ValueRef::Blob(bytes), _) => (bytes.to_vec(), None),
+            (ValueRef::Integer(number), _) => (number.to_string().into_bytes(), None),
+            (ValueRef::Real(number), _) => (number.to_string().into_bytes(), None),
+            (ValueRef::Null, ValueRef::Blob(packed) | ValueRef::Text(packed)) => {
+                match unpacked(packed) {
+                    Some(bytes) => (bytes, None),
+                    // Kept as it is: better than nothing, and perhaps somebody can mend it.
+                    None => (
+                        packed.to_vec(),
+                        Some("a compressed event that cannot be read; kept as it is"),
+                    ),
+                }
+            }
+            (ValueRef::Null, _) => (Vec::new(), None),
+        };
+        if let (ValueRef::Integer(length), None) = (row.get_ref(2)?, odd)
+            && usize::try_from(length) != Ok(line.len())
+        {
+            odd = Some("an event whose length is not what its row says; kept");
+        }
+        line.push(b'\n');
+        let written_ns = match row.get_ref(3)? {
+            ValueRef::Integer(milliseconds) => milliseconds.checked_mul(1_000_000),
+            _ => None,
+        };
+        Ok(Event { line, written_ns, odd })
+    }
+}
+
+/// Decompresses an event. `None` if it is damaged, or larger than is decoded whole.
+fn unpacked(packed: &[u8]) -> Option<Vec<u8>> {
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(packed).ok()?;
+    decoder.window_log_max(LARGEST_WINDOW).ok()?;
+    let mut bytes = Vec::new();
+    decoder.take(DECODE_LIMIT as u64 + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() <= DECODE_LIMIT).then_some(bytes)
+}

@@ -1,0 +1,326 @@
+//! Collects the sessions in another program's SQLite file: one record per row.
+//!
+//! ```text
+//! unchanged?   the stat of the file and of its log                  (nothing is opened)
+//! open         without writing, locking or leaving anything there   open.rs, private.rs
+//! tables       which of the tables and columns there are            tables.rs
+//! sessions     how far each goes, by its key alone                  task.rs
+//! read         new rows, in short pages                             session.rs, archive.rs, event.rs
+//! cut          rows → records → drafts → pieces                     cutting.rs
+//! index        what is said about keys, as one document             index.rs
+//! ```
+//!
+//! Each session is a source, under the path `<database>/<session>.jsonl`; so is each transcript that
+//! was put aside in there. The database is a source too: it remembers what its files looked like.
+
+mod archive;
+mod cutting;
+mod event;
+mod index;
+mod open;
+mod private;
+mod refusal;
+mod run;
+mod session;
+mod source;
+mod tables;
+mod task;
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use quipu_transcript::format::Part;
+
+use super::Progress;
+use super::batch::RowCursor;
+use super::discover::{Discovery, Found, Reason, RootPath, Skipped, absolute, path_bytes};
+use super::index::IndexUpdate;
+use super::known::{self, Known};
+use super::plan::{Job, Kind, Plan, is_absent};
+use super::write::{self, Writer};
+use crate::ledger::Ledger;
+use crate::wire::{SyncReport, UNREADABLE};
+use crate::{Result, indexes};
+use open::{Database, Files};
+use refusal::{Refusal, Stop, theirs};
+pub(crate) use tables::NEWEST as NEWEST_SCHEMA;
+use tables::Tables;
+
+/// Takes the databases out of what was found.
+pub(super) fn take(discovery: &mut Discovery) -> Vec<Found> {
+    discovery.found.extract_if(.., |found| found.part == Part::Database).collect()
+}
+
+/// What a sync hands from one step to the next.
+pub(super) struct Sync<'s> {
+    pub(super) ledger: &'s mut Ledger,
+    pub(super) roots: &'s [RootPath],
+    pub(super) report: &'s mut SyncReport,
+    pub(super) skipped: &'s mut Vec<Skipped>,
+    pub(super) progress: &'s mut dyn FnMut(Progress),
+}
+
+impl Sync<'_> {
+    /// Collects what is new in databases. Returns how many of their sessions have to be looked at
+    /// again.
+    pub(super) fn databases(&mut self, found: &[Found]) -> Result<usize> {
+        let known = known::databases(self.ledger.conn())?;
+        if found.is_empty() && known.is_empty() {
+            return Ok(0);
+        }
+        if !found.is_empty() {
+            private::sweep(self.ledger.path());
+        }
+        let mut dropped = 0;
+        for database in found {
+            let Some(root) = self.roots.get(database.root) else { continue };
+            let root_bytes = path_bytes(&root.path);
+            let known = known.iter().find(|known| {
+                (known.format.as_str(), &known.root, &known.path)
+                    == (root.format.name(), &root_bytes, &database.path)
+            });
+            dropped += self.database(database, known)?;
+        }
+        self.gone(&known)?;
+        Ok(dropped)
+    }
+
+    /// Marks the sessions of databases that are no longer there.
+    fn gone(&mut self, known: &[Known]) -> Result<()> {
+        for known in known.iter().filter(|known| !known.is_gone) {
+            let is_ours = self.roots.iter().any(|root| {
+                root.format.name() == known.format && path_bytes(&root.path) == known.root
+            });
+            let path = absolute(Path::new(OsStr::from_bytes(&known.root)), &known.path);
+            if !is_ours || !is_absent(&path) {
+                continue;
+            }
+            let mut gone =
+                known::in_database(self.ledger.conn(), &known.format, &known.root, &known.path)?;
+            gone.retain(|known| !known.is_gone);
+            gone.push(known.clone());
+            self.changes(Plan { gone, ..Plan::default() })?;
+        }
+        Ok(())
+    }
+
+    fn changes(&mut self, plan: Plan) -> Result<()> {
+        if plan.gone.is_empty() && plan.back.is_empty() {
+            return Ok(());
+        }
+        self.report.gone += plan.gone.len() as u64;
+        let mut writer = Writer::new(self.roots, &[]);
+        self.ledger.write(|tx| {
+            writer.begin(tx)?;
+            writer.changes(tx, &plan)?;
+            writer.end(tx)
+        })?;
+        self.report.add(&writer.written, writer.fold.problems);
+        Ok(())
+    }
+
+    /// Collects what is new in one database.
+    fn database(&mut self, found: &Found, known: Option<&Known>) -> Result<usize> {
+        let Some(root) = self.roots.get(found.root) else { return Ok(0) };
+        let path = absolute(&root.path, &found.path);
+        let files = std::fs::canonicalize(&path).ok().and_then(|path| Files::look(&path));
+        if let (Some(files), Some(known)) = (files, known)
+            && !known.is_gone
+            && (known.stat, known.marker) == (files.database, files.log_print())
+        {
+            let sessions = known.rows.as_ref().map_or(0, |rows| rows.rows);
+            self.report.sources += sessions.cast_unsigned();
+            if let Some(why) = &known.refused {
+                self.skip(found, why.strip_prefix(UNREADABLE).unwrap_or(why).to_owned());
+            }
+            return Ok(0);
+        }
+        if let Some(known) = known.filter(|known| known.is_gone) {
+            self.changes(Plan { back: vec![known.clone()], ..Plan::default() })?;
+        }
+        self.report.databases_opened += 1;
+        let database = match Database::open(&root.path, &path, self.ledger.path()) {
+            Ok(database) => database,
+            Err(refusal) => return self.refuse(found, files, None, refusal).map(|()| 0),
+        };
+        match self.sessions(found, &database) {
+            Ok((dropped, seen)) => {
+                let refusal = seen.refusal.clone();
+                if dropped > 0 {
+                    return Ok(dropped);
+                }
+                match refusal {
+                    Some(refusal) => {
+                        self.refuse(found, Some(database.files), Some(seen), refusal)?
+                    }
+                    None => self.note(found, &database.files, &seen, None)?,
+                }
+                Ok(0)
+            }
+            Err(Stop::Theirs(refusal)) => {
+                self.refuse(found, Some(database.files), None, refusal).map(|()| 0)
+            }
+            Err(Stop::Ours(error)) => Err(error),
+        }
+    }
+
+    fn skip(&mut self, found: &Found, why: String) {
+        let reason = Reason::Unreadable(why);
+        self.skipped.push(Skipped { root: found.root, path: found.path.clone(), reason });
+    }
+
+    /// Says why a database is not read, or not all of it; and remembers it if the same bytes would
+    /// be refused again.
+    fn refuse(
+        &mut self,
+        found: &Found,
+        files: Option<Files>,
+        seen: Option<Seen>,
+        refusal: Refusal,
+    ) -> Result<()> {
+        self.skip(found, refusal.why.clone());
+        let Some(files) = files.filter(|_| refusal.is_lasting) else { return Ok(()) };
+        let why = Reason::Unreadable(refusal.why).text();
+        self.note(found, &files, &seen.unwrap_or_default(), Some(&why))
+    }
+
+    /// Collects the sessions of an open database.
+    fn sessions(&mut self, found: &Found, database: &Database) -> Result<(usize, Seen), Stop> {
+        let tables = Tables::of(&database.conn).map_err(theirs)?;
+        if let Some(missing) = tables.missing() {
+            return Err(Refusal::lasting(missing).into());
+        }
+        let Some(root) = self.roots.get(found.root) else { return Ok((0, Seen::default())) };
+        let root_bytes = path_bytes(&root.path);
+        let format = root.format;
+        let in_ledger: HashMap<Vec<u8>, Known> =
+            known::in_database(self.ledger.conn(), format.name(), &root_bytes, &found.path)?
+                .into_iter()
+                .map(|known| (known.path.clone(), known))
+                .collect();
+        let agent = format.origin(&found.path).agent.unwrap_or_default();
+        let forgotten = task::forgotten(self.ledger.conn(), format.name(), &agent)?;
+        let mut work = task::all(&database.conn, &tables, &found.path, format, &forgotten)?;
+        if !database.is_as_it_was() {
+            return Err(changed().into());
+        }
+        let mut seen = Seen {
+            schema: tables.schema,
+            sources: work.len() as i64,
+            refusal: work.iter().find_map(|task| task.refusal.clone()),
+            document: None,
+        };
+        work.retain(|task| task.refusal.is_none());
+        self.report.sources += work.len() as u64;
+
+        // Gone, back, and what has to be read.
+        let paths: HashSet<&[u8]> = work.iter().map(|task| task.path.as_slice()).collect();
+        let gone = in_ledger
+            .values()
+            .filter(|known| !known.is_gone && !paths.contains(known.path.as_slice()));
+        let mut gone: Vec<Known> = gone.cloned().collect();
+        gone.sort_by_key(|known| known.source);
+        let back = work.iter().filter_map(|task| in_ledger.get(&task.path));
+        let mut back: Vec<Known> = back.filter(|known| known.is_gone).cloned().collect();
+        back.sort_by_key(|known| known.source);
+        self.changes(Plan { gone, back, ..Plan::default() })?;
+        let (mut jobs, mut tasks) = (Vec::new(), Vec::new());
+        for task in work {
+            let known = in_ledger.get(&task.path);
+            if known.is_some_and(|known| task.is_done(known, &tables)) {
+                continue;
+            }
+            jobs.push(Job {
+                kind: Kind::Rows,
+                root: found.root,
+                root_path: root.path.clone(),
+                path: task.path.clone(),
+                absolute: absolute(&root.path, &found.path),
+                is_probe: false,
+                size: 0,
+                known: known.cloned(),
+            });
+            tasks.push(task);
+        }
+        let mut dropped = 0;
+        if !jobs.is_empty() {
+            let refusal;
+            (dropped, refusal) = self.run(database, &tables, found, &jobs, &tasks)?;
+            seen.refusal = seen.refusal.or(refusal);
+        }
+        match index::index_document(&database.conn, &tables) {
+            Ok(document) => seen.document = document,
+            Err(Stop::Theirs(refusal)) if refusal.is_lasting => {
+                seen.refusal = seen.refusal.or(Some(refusal));
+            }
+            Err(stop) => return Err(stop),
+        }
+        if !database.is_as_it_was() {
+            return Err(changed().into());
+        }
+        Ok((dropped, seen))
+    }
+
+    /// Remembers what a database looked like when all of it was read, so that it is not opened again
+    /// before it changes; and what it says about keys.
+    fn note(
+        &mut self,
+        found: &Found,
+        files: &Files,
+        seen: &Seen,
+        refused: Option<&str>,
+    ) -> Result<()> {
+        let Some(root) = self.roots.get(found.root) else { return Ok(()) };
+        let (format, root) = (root.format, path_bytes(&root.path));
+        let source = source::find(self.ledger.conn(), format.name(), &root, &found.path)?;
+        let before = match source {
+            Some((source, _)) => indexes::load(self.ledger.conn(), source)?,
+            None => None,
+        };
+        let origin = format.origin(&found.path);
+        let update = match &seen.document {
+            Some(document) if before.as_ref() != Some(document) => {
+                Some(IndexUpdate::of(format, &origin, before.as_deref(), document)?)
+            }
+            _ => None,
+        };
+        let mut writer = Writer::new(self.roots, &[]);
+        self.ledger.write(|tx| {
+            writer.begin(tx)?;
+            let (source, generation) =
+                source::find_or_create(tx, format.name(), &root, &found.path)?;
+            if let Some(update) = update {
+                // Another process was faster: the next look compares with what it wrote.
+                if indexes::load(tx, source)? != before {
+                    return Ok(());
+                }
+                writer.index(tx, source, update)?;
+            }
+            source::update(tx, source, generation, files, refused)?;
+            let rows =
+                RowCursor { rewrite: String::new(), last_row: seen.schema, rows: seen.sources };
+            write::move_row_cursor(tx, generation, &rows)?;
+            writer.end(tx)
+        })?;
+        self.report.add(&writer.written, writer.fold.problems);
+        Ok(())
+    }
+}
+
+/// What an open database turned out to be.
+#[derive(Debug, Default)]
+struct Seen {
+    schema: i64,
+    /// Sessions and archives.
+    sources: i64,
+    /// Why some of it was not read.
+    refusal: Option<Refusal>,
+    /// What it says about keys.
+    document: Option<Vec<u8>>,
+}
+
+fn changed() -> Refusal {
+    Refusal::passing("written to while it was read; the next sync tries again")
+}

@@ -1,0 +1,84 @@
+//! A copy of a database beside the ledger, for the one case in which SQLite could not read it where
+//! it is without writing there: a write-ahead log without its index. Only the owner can look into
+//! the folder, and it is removed as soon as it was read; if the process is killed, by the next sync.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// What stands between the ledger's name and a number in the folder's name.
+const INFIX: &str = ".copy-";
+
+/// Held while the folder is in use; the lock dies with its process.
+const LOCK: &str = "in-use";
+
+/// A folder without a lock is being made, unless it is older than this.
+const UNFINISHED: Duration = Duration::from_secs(3600);
+
+/// A private copy. Dropping it removes it.
+#[derive(Debug)]
+pub(super) struct PrivateCopy {
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl PrivateCopy {
+    /// Makes a folder beside the ledger.
+    pub(super) fn new(ledger: &Path) -> io::Result<PrivateCopy> {
+        let mut folder = ledger.as_os_str().to_owned();
+        folder.push(format!("{INFIX}{}", uuid::Uuid::new_v4().simple()));
+        let folder = PathBuf::from(folder);
+        DirBuilder::new().mode(0o700).create(&folder)?;
+        let lock = create(&folder.join(LOCK)).and_then(|lock| {
+            lock.try_lock().map_err(io::Error::from)?;
+            Ok(lock)
+        });
+        match lock {
+            Ok(lock) => Ok(PrivateCopy { folder, _lock: lock }),
+            Err(error) => {
+                let _ = fs::remove_dir_all(&folder);
+                Err(error)
+            }
+        }
+    }
+
+    /// Copies a file into it.
+    pub(super) fn add(&self, mut from: File, name: &str) -> io::Result<PathBuf> {
+        let path = self.folder.join(name);
+        io::copy(&mut from, &mut create(&path)?)?;
+        Ok(path)
+    }
+}
+
+impl Drop for PrivateCopy {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Removes what killed processes left behind.
+pub(super) fn sweep(ledger: &Path) {
+    let (Some(folder), Some(name)) = (ledger.parent(), ledger.file_name()) else { return };
+    let mut prefix = name.as_encoded_bytes().to_vec();
+    prefix.extend_from_slice(INFIX.as_bytes());
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if !entry.file_name().as_encoded_bytes().starts_with(&prefix) {
+            continue;
+        }
+        let is_unused = match File::open(entry.path().join(LOCK)) {
+            Ok(lock) => lock.try_lock().is_ok(),
+            Err(_) => entry.metadata().and_then(|meta| meta.modified()).is_ok_and(|at| {
+                SystemTime::now().duration_since(at).unwrap_or_default() > UNFINISHED
+            }),
+        };
+        if is_unused {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+}

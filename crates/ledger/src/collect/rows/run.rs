@@ -1,0 +1,114 @@
+//! Reads what has to be read of a database and writes it, on one thread: SQLite gives rows faster
+//! than the ledger takes them.
+
+use std::cell::Cell;
+
+use quipu_transcript::format::Origin;
+
+use super::open::Database;
+use super::refusal::{Refusal, Stop};
+use super::session::Reading;
+use super::tables::Tables;
+use super::task::{Task, What};
+use super::{Sync, changed};
+use crate::collect::Progress;
+use crate::collect::batch::{Batch, Builder};
+use crate::collect::discover::{Found, Reason, Skipped};
+use crate::collect::plan::Job;
+use crate::collect::read::Work;
+use crate::collect::write::{self, Writer};
+use crate::ledger::Ledger;
+
+impl Sync<'_> {
+    /// Reads and writes sessions and archives, one after another. Returns how many were dropped
+    /// because another process was faster, and what could not be read.
+    pub(super) fn run(
+        &mut self,
+        database: &Database,
+        tables: &Tables,
+        found: &Found,
+        jobs: &[Job],
+        tasks: &[Task],
+    ) -> Result<(usize, Option<Refusal>), Stop> {
+        let ours = Ledger::open_read_only(self.ledger.path())?;
+        let mut writer = Writer::new(self.roots, jobs);
+        let has_changed = Cell::new(false);
+        let mut work = Work::default();
+        let mut refusal: Option<Refusal> = None;
+        let mut stop: Option<Refusal> = None;
+        let (ledger, progress) = (&mut *self.ledger, &mut *self.progress);
+        let mut send = |batch: Batch| {
+            // Read from a file that changed meanwhile: nobody knows what it is.
+            if has_changed.get() || !database.is_as_it_was() {
+                has_changed.set(true);
+                return Ok(());
+            }
+            let bytes = batch.bytes();
+            ledger.write(|tx| {
+                writer.begin(tx)?;
+                writer.batch(tx, batch)?;
+                writer.end(tx)
+            })?;
+            progress(Progress::Stored { bytes });
+            Ok(())
+        };
+        let mut builder = Builder::new(&mut send);
+        for (number, (job, task)) in jobs.iter().zip(tasks).enumerate() {
+            let Some(root) = self.roots.get(job.root) else { break };
+            if has_changed.get() {
+                break;
+            }
+            let first_path = job.known.as_ref().map_or(&job.path, |known| &known.first_path);
+            let origin: Origin = root.format.origin(first_path);
+            let mut reading = Reading {
+                theirs: &database.conn,
+                tables,
+                ours: ours.conn(),
+                format: root.format,
+                builder: &mut builder,
+                work: &mut work,
+                odd: None,
+            };
+            let outcome = match &task.what {
+                What::Session(session) => reading.session(job, number, &origin, session),
+                What::Archive(archive) => {
+                    // Its lines may be those of sessions that wait to be written.
+                    reading.builder.hand_over(true)?;
+                    reading.archive(job, number, &origin, archive)
+                }
+            };
+            let odd = reading.odd;
+            let mut skip = |why: String| {
+                let reason = Reason::Unreadable(why);
+                self.skipped.push(Skipped { root: found.root, path: job.path.clone(), reason });
+            };
+            match outcome {
+                Ok(()) => {}
+                // One session of many: the others go on.
+                Err(Stop::Theirs(why)) if why.is_lasting => {
+                    skip(why.why.clone());
+                    refusal = refusal.or(Some(why));
+                }
+                Err(Stop::Theirs(why)) => {
+                    stop = Some(why);
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+            if let Some(odd) = odd {
+                skip(odd.to_owned());
+            }
+        }
+        builder.hand_over(true)?;
+        self.report.bytes_read += work.bytes_read;
+        self.report.bytes_verified += work.bytes_verified;
+        self.report.lines_parsed += work.lines_parsed;
+        let dropped = write::dropped(&writer.progress);
+        self.report.sources_changed += jobs.len().saturating_sub(dropped) as u64;
+        self.report.add(&writer.written, writer.fold.problems);
+        match stop.or_else(|| has_changed.get().then(changed)) {
+            Some(stop) => Err(stop.into()),
+            None => Ok((dropped, refusal)),
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Reads the rows of one session that the ledger does not have: in short pages, so that the writer
+//! of the database never waits for us.
+
+use quipu_transcript::format::{Format, Origin};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::cutting::{self, Cutting};
+use super::event::Event;
+use super::refusal::{Stop, theirs};
+use super::tables::Tables;
+use crate::collect::batch::{Began, Builder, RowCursor};
+use crate::collect::known::{Known, print};
+use crate::collect::plan::Job;
+use crate::collect::read::Work;
+use crate::collect::rewrite::OldLines;
+
+/// A page ends after so many rows …
+const PAGE_ROWS: i64 = 512;
+
+/// … or so many bytes.
+const PAGE_BYTES: usize = 2 << 20;
+
+/// Fewer new rows than this are not worth looking for in other sources of the session.
+const WORTH_LOOKING: i64 = 64;
+
+/// A session as the database has it.
+#[derive(Debug, Clone)]
+pub(super) struct Session {
+    pub(super) id: String,
+    /// The number of its last row.
+    pub(super) last_row: i64,
+    pub(super) rows: i64,
+    /// The database's name for this life of it.
+    pub(super) rewrite: String,
+}
+
+impl Session {
+    /// True if nothing can have happened to it, as far as numbers tell.
+    pub(super) fn is_as_known(&self, known: &RowCursor) -> bool {
+        (&self.rewrite, self.last_row, self.rows) == (&known.rewrite, known.last_row, known.rows)
+    }
+}
+
+/// What reading needs, whatever is read.
+pub(super) struct Reading<'a, 'b> {
+    pub(super) theirs: &'a Connection,
+    pub(super) tables: &'a Tables,
+    pub(super) ours: &'a Connection,
+    pub(super) format: &'static dyn Format,
+    pub(super) builder: &'a mut Builder<'b>,
+    pub(super) work: &'a mut Work,
+    /// What was odd about the rows that were read.
+    pub(super) odd: Option<&'static str>,
+}
+
+impl Reading<'_, '_> {
+    /// Reads what is new in a session.
+    pub(super) fn session(
+        &mut self,
+        job: &Job,
+        number: usize,
+        origin: &Origin,
+        session: &Session,
+    ) -> Result<(), Stop> {
+        let known = job.known.as_ref().and_then(|known| Some((known, known.rows.as_ref()?)));
+        let mut after = (i64::MIN, i64::MIN);
+        let mut cutting = match known {
+            None => Cutting::begin(number, self.format, origin, Began::First, None),
+            Some((known, rows)) => match self.look(known, rows, session)? {
+                Some(began) => {
+                    let previous = OldLines::of(self.ours, known.generation)?;
+                    Cutting::begin(number, self.format, origin, began, Some(previous))
+                }
+                None => {
+                    after = (rows.last_row, i64::MAX);
+                    let rows = rows.clone();
+                    Cutting::resume(number, self.format, origin, self.ours, known, rows)?
+                }
+            },
+        };
+        let is_new = after.1 == i64::MIN;
+        if is_new || session.rows - cutting.rows.rows >= WORTH_LOOKING {
+            let known = known.map(|(known, _)| known);
+            cutting.others = cutting::other_lines(self.ours, self.format, origin, known)?;
+        }
+        // A new life is told with its first row.
+        cutting.has_news = !is_new && cutting.rows.rewrite != session.rewrite;
+        cutting.rows.rewrite.clone_from(&session.rewrite);
+        let outcome = self.pages(&mut cutting, session, after);
+        // What was read is stored, whatever stopped it.
+        if cutting.has_news {
+            cutting.piece(true, self.builder)?;
+        }
+        outcome
+    }
+
+    /// What happened to a known session: `None` if it can only have grown.
+    fn look(
+        &mut self,
+        known: &Known,
+        rows: &RowCursor,
+        session: &Session,
+    ) -> Result<Option<Began>, Stop> {
+        let otherwise = |began| if known.is_gone { Began::Returned } else { began };
+        // An older schema had no names for lives; getting one is no rewrite.
+        if rows.rewrite != session.rewrite && !rows.rewrite.is_empty() {
+            return Ok(Some(otherwise(Began::Rewritten)));
+        }
+        let count: i64 = self
+            .theirs
+            .prepare_cached(&self.tables.count_to())
+            .and_then(|mut statement| {
+                statement.query_row((&session.id, rows.last_row), |row| row.get(0))
+            })
+            .map_err(theirs)?;
+        if session.last_row < rows.last_row || count < rows.rows {
+            return Ok(Some(otherwise(Began::Truncated)));
+        }
+        let last = self
+            .theirs
+            .prepare_cached(&self.tables.last())
+            .and_then(|mut statement| {
+                statement.query_row((&session.id, rows.last_row), Event::of).optional()
+            })
+            .map_err(theirs)?;
+        self.work.bytes_verified += last.as_ref().map_or(0, |event| event.line.len() as u64);
+        let is_same =
+            count == rows.rows && last.is_some_and(|event| print(&event.line) == known.marker);
+        Ok((!is_same).then(|| otherwise(Began::Rewritten)))
+    }
+
+    fn pages(
+        &mut self,
+        cutting: &mut Cutting<'_>,
+        session: &Session,
+        mut after: (i64, i64),
+    ) -> Result<(), Stop> {
+        let conn = self.theirs;
+        let (page, watermark) = (self.tables.page(), self.tables.watermark());
+        loop {
+            let tx = conn.unchecked_transaction().map_err(theirs)?;
+            if self.tables.has_watermarks() {
+                let rewrite = tx
+                    .prepare_cached(&watermark)
+                    .and_then(|mut statement| {
+                        statement.query_row([&session.id], |row| text(row.get_ref(0)?)).optional()
+                    })
+                    .map_err(theirs)?;
+                // Rewritten while we read: what was read belongs to the life before, and the next
+                // look finds the new one.
+                if rewrite.unwrap_or_default() != session.rewrite {
+                    return Ok(());
+                }
+            }
+            let mut statement = tx.prepare_cached(&page).map_err(theirs)?;
+            let mut rows =
+                statement.query((&session.id, after.0, after.1, PAGE_ROWS)).map_err(theirs)?;
+            let (mut count, mut bytes) = (0, 0);
+            while bytes < PAGE_BYTES
+                && let Some(row) = rows.next().map_err(theirs)?
+            {
+                let event = Event::of(row).map_err(theirs)?;
+                after = (row.get(4).map_err(theirs)?, row.get(5).map_err(theirs)?);
+                cutting.line(&event.line, Some(after.0), self.builder, self.work)?;
+                cutting.written_ns = event.written_ns.unwrap_or(cutting.written_ns);
+                self.odd = self.odd.or(event.odd);
+                count += 1;
+                bytes += event.line.len();
+            }
+            drop(rows);
+            drop(statement);
+            drop(tx);
+            if count < PAGE_ROWS && bytes < PAGE_BYTES {
+                return Ok(());
+            }
+            if self.builder.is_full() {
+                cutting.piece(false, self.builder)?;
+            }
+        }
+    }
+}
+
+/// A value as text; what is no text has no name.
+pub(super) fn text(value: ValueRef<'_>) -> rusqlite::Result<String> {
+    Ok(match value {
+        ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        ValueRef::Integer(number) => number.to_string(),
+        _ => String::new(),
+    })
+}

@@ -1,0 +1,321 @@
+//! What is read of OpenClaw's database, and every statement that is sent to it.
+//!
+//! Schema versions 4 to 23 are known; columns and tables came one by one, so statements are built
+//! from what a database has. All that is needed is `transcript_events` with a session, a number and
+//! an event, plain or compressed.
+
+use std::collections::{BTreeSet, HashMap};
+
+use rusqlite::Connection;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+
+/// The newest schema that was looked at.
+pub(crate) const NEWEST: i64 = 23;
+
+const EVENTS: &str = "transcript_events";
+const WATERMARKS: &str = "transcript_rewrite_watermarks";
+const ARCHIVES: &str = "session_transcript_archives";
+const COLD: &str = "session_transcript_cold_archives";
+pub(super) const NODES: &str = "session_nodes";
+pub(super) const WINDOWS: &str = "session_windows";
+/// Where keys were before there were nodes and windows.
+pub(super) const SESSIONS: &str = "sessions";
+
+/// Everything that may be read. The same file holds keys and tokens in other tables.
+const READABLE: &[(&str, &[&str])] = &[
+    (EVENTS, &["session_id", "seq", "event_json", "event_zstd", "event_utf8_bytes", "created_at"]),
+    (WATERMARKS, &["session_id", "generation"]),
+    (
+        ARCHIVES,
+        &[
+            "session_id",
+            "generation",
+            "reason",
+            "encoding",
+            "archive_blob",
+            "archive_sha256",
+            "archive_name",
+            "created_at",
+        ],
+    ),
+    (
+        COLD,
+        &[
+            "session_id",
+            "generation",
+            "archive_name",
+            "archive_sha256",
+            "archived_at",
+            "storage",
+            "archive_blob",
+        ],
+    ),
+    (NODES, KEYS),
+    (SESSIONS, KEYS),
+    (
+        WINDOWS,
+        &[
+            "session_id",
+            "session_key",
+            "previous_session_id",
+            "reason",
+            "started_at",
+            "ended_at",
+            "created_at",
+        ],
+    ),
+];
+
+const KEYS: &[&str] = &[
+    "session_key",
+    "current_session_id",
+    "session_id",
+    "entry_json",
+    "updated_at",
+    "status",
+    "label",
+    "display_name",
+    "category",
+    "parent_session_key",
+    "spawned_by",
+    "archived_at",
+    "pinned_at",
+    "created_at",
+];
+
+/// Functions that our statements use.
+const FUNCTIONS: &[&str] = &["count", "max", "typeof", "octet_length"];
+
+/// Allows reading what [`READABLE`] names, and asking which tables and columns there are.
+pub(super) fn authorize(context: AuthContext<'_>) -> Authorization {
+    let is_allowed = match context.action {
+        AuthAction::Select | AuthAction::Transaction { .. } => true,
+        AuthAction::Read { table_name: "sqlite_master" | "sqlite_schema", .. } => true,
+        // Reached through a view or trigger: not what the statement said.
+        AuthAction::Read { .. } if context.accessor.is_some() => false,
+        AuthAction::Read { table_name, column_name } => {
+            columns_of(table_name).is_some_and(|columns| {
+                // Counting rows reads no column.
+                column_name.is_empty()
+                    || column_name.eq_ignore_ascii_case("rowid")
+                    || columns.contains(&column_name)
+            })
+        }
+        AuthAction::Function { function_name } => FUNCTIONS.contains(&function_name),
+        AuthAction::Pragma { pragma_name: "user_version", pragma_value: None } => true,
+        AuthAction::Pragma { pragma_name: "table_info", pragma_value: Some(table) } => {
+            columns_of(table).is_some()
+        }
+        _ => false,
+    };
+    if is_allowed { Authorization::Allow } else { Authorization::Deny }
+}
+
+fn columns_of(table: &str) -> Option<&'static [&'static str]> {
+    READABLE.iter().find(|(name, _)| *name == table).map(|(_, columns)| *columns)
+}
+
+/// The tables and columns of a database that may be read.
+#[derive(Debug)]
+pub(super) struct Tables {
+    /// The version that the database says it has.
+    pub(super) schema: i64,
+    columns: HashMap<&'static str, BTreeSet<&'static str>>,
+    has_rowid: bool,
+}
+
+impl Tables {
+    /// Looks which of the tables there are.
+    pub(super) fn of(conn: &Connection) -> rusqlite::Result<Tables> {
+        let schema = conn.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        let mut columns = HashMap::new();
+        let mut has_rowid = true;
+        for (table, readable) in READABLE {
+            // Plain tables only: what a view or a virtual table does is not ours to run.
+            let mut statement = conn.prepare_cached(
+                "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1",
+            )?;
+            let Some(sql) =
+                statement.query_map([table], |row| row.get::<_, Option<String>>(0))?.next()
+            else {
+                continue;
+            };
+            let sql = sql?.unwrap_or_default().to_ascii_uppercase();
+            if sql.starts_with("CREATE VIRTUAL") {
+                continue;
+            }
+            if *table == EVENTS {
+                has_rowid = !sql.contains("WITHOUT ROWID");
+            }
+            let mut info = conn.prepare(&format!("PRAGMA table_info({table})"))?;
+            let found: Vec<String> =
+                info.query_map([], |row| row.get(1))?.collect::<rusqlite::Result<_>>()?;
+            let found: BTreeSet<&'static str> =
+                readable.iter().copied().filter(|name| found.iter().any(|f| f == name)).collect();
+            columns.insert(*table, found);
+        }
+        Ok(Tables { schema, columns, has_rowid })
+    }
+
+    pub(super) fn has(&self, table: &str, column: &str) -> bool {
+        self.columns.get(table).is_some_and(|columns| columns.contains(column))
+    }
+
+    fn has_all(&self, table: &str, columns: &[&str]) -> bool {
+        columns.iter().all(|column| self.has(table, column))
+    }
+
+    /// What is missing of the one table that is needed.
+    pub(super) fn missing(&self) -> Option<&'static str> {
+        if !self.columns.contains_key(EVENTS) {
+            return Some("it has no table of transcripts");
+        }
+        let has_event = self.has(EVENTS, "event_json") || self.has(EVENTS, "event_zstd");
+        let is_enough = self.has_all(EVENTS, &["session_id", "seq"]) && has_event;
+        (!is_enough).then_some("its table of transcripts lacks a column that is needed")
+    }
+
+    pub(super) fn has_watermarks(&self) -> bool {
+        self.has_all(WATERMARKS, &["session_id", "generation"])
+    }
+
+    /// A column, or NULL if there is none of that name.
+    pub(super) fn or_null<'c>(&self, table: &str, column: &'c str) -> &'c str {
+        if self.has(table, column) { column } else { "NULL" }
+    }
+
+    /// What tells rows of the same number apart, and the order of rows.
+    fn rowid(&self) -> (&'static str, &'static str) {
+        if self.has_rowid { ("rowid", "seq, rowid") } else { ("1", "seq") }
+    }
+
+    /// Per session: its id, the number of its last row, how many rows have a number, how many rows.
+    /// Only the primary key is read.
+    pub(super) fn sessions(&self) -> String {
+        format!(
+            "SELECT session_id,
+                    max(CASE WHEN typeof(seq) = 'integer' THEN seq END),
+                    count(CASE WHEN typeof(seq) = 'integer' THEN 1 END),
+                    count(*)
+               FROM {EVENTS} GROUP BY session_id"
+        )
+    }
+
+    /// How many rows a session has up to a number.
+    pub(super) fn count_to(&self) -> String {
+        format!(
+            "SELECT count(*) FROM {EVENTS}
+              WHERE session_id = ?1 AND seq <= ?2 AND typeof(seq) = 'integer'"
+        )
+    }
+
+    /// The events of a session after a place, in order. Loose tables may repeat a number.
+    pub(super) fn page(&self) -> String {
+        let (rowid, order) = self.rowid();
+        format!(
+            "SELECT {}, seq, {rowid} FROM {EVENTS}
+              WHERE session_id = ?1 AND typeof(seq) = 'integer' AND (seq, {rowid}) > (?2, ?3)
+              ORDER BY {order} LIMIT ?4",
+            self.event()
+        )
+    }
+
+    /// The last event of a session up to a number.
+    pub(super) fn last(&self) -> String {
+        let order = if self.has_rowid { "rowid" } else { "seq" };
+        format!(
+            "SELECT {} FROM {EVENTS} WHERE session_id = ?1 AND seq = ?2
+              ORDER BY {order} DESC LIMIT 1",
+            self.event()
+        )
+    }
+
+    /// The columns that make an event: plain, compressed, its length, its time.
+    fn event(&self) -> String {
+        ["event_json", "event_zstd", "event_utf8_bytes", "created_at"]
+            .map(|column| self.or_null(EVENTS, column))
+            .join(", ")
+    }
+
+    /// The life that each session is in.
+    pub(super) fn watermarks(&self) -> String {
+        format!("SELECT session_id, generation FROM {WATERMARKS}")
+    }
+
+    /// The life that a session is in.
+    pub(super) fn watermark(&self) -> String {
+        format!("SELECT generation FROM {WATERMARKS} WHERE session_id = ?1")
+    }
+
+    /// Transcripts that were put aside: session, life, name, reason, hash, time, length, rowid.
+    pub(super) fn archives(&self) -> Vec<(ArchiveTable, String)> {
+        let mut statements = Vec::new();
+        if self.has_all(ARCHIVES, &["session_id", "archive_blob"]) {
+            let of = |column| self.or_null(ARCHIVES, column);
+            let statement = format!(
+                "SELECT session_id, {}, {}, {}, {}, {}, octet_length(archive_blob), rowid
+                   FROM {ARCHIVES} ORDER BY rowid",
+                of("generation"),
+                of("archive_name"),
+                of("reason"),
+                of("archive_sha256"),
+                of("created_at")
+            );
+            statements.push((ArchiveTable::PutAside, statement));
+        }
+        if self.has_all(COLD, &["session_id", "archive_blob"]) {
+            let of = |column| self.or_null(COLD, column);
+            let statement = format!(
+                "SELECT session_id, {}, {}, 'cold', {}, {}, octet_length(archive_blob), rowid
+                   FROM {COLD} WHERE archive_blob IS NOT NULL ORDER BY rowid",
+                of("generation"),
+                of("archive_name"),
+                of("archive_sha256"),
+                of("archived_at")
+            );
+            statements.push((ArchiveTable::Cold, statement));
+        }
+        statements
+    }
+}
+
+/// Where an archived transcript is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ArchiveTable {
+    PutAside,
+    Cold,
+}
+
+impl ArchiveTable {
+    /// The bytes of an archive.
+    pub(super) fn blob(self) -> String {
+        let table = match self {
+            ArchiveTable::PutAside => ARCHIVES,
+            ArchiveTable::Cold => COLD,
+        };
+        format!("SELECT archive_blob FROM {table} WHERE rowid = ?1")
+    }
+}
+
+/// The keys and what is noted about each: the columns of [`KEYS`] in order.
+pub(super) fn keys(tables: &Tables) -> Option<String> {
+    let table = [NODES, SESSIONS].into_iter().find(|table| tables.has(table, "session_key"))?;
+    let columns: Vec<&str> = KEYS.iter().map(|column| tables.or_null(table, column)).collect();
+    Some(format!("SELECT {} FROM {table} ORDER BY session_key", columns.join(", ")))
+}
+
+/// The transcripts that each key has led to: key, session, the one before, reason, start, end.
+pub(super) fn windows(tables: &Tables) -> Option<String> {
+    if !tables.has_all(WINDOWS, &["session_key", "session_id"]) {
+        return None;
+    }
+    let of = |column| tables.or_null(WINDOWS, column);
+    Some(format!(
+        "SELECT session_key, session_id, {}, {}, {}, {} FROM {WINDOWS} ORDER BY {}, session_id",
+        of("previous_session_id"),
+        of("reason"),
+        of("started_at"),
+        of("ended_at"),
+        of("created_at"),
+    ))
+}

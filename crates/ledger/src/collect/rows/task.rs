@@ -1,0 +1,122 @@
+//! What there is to read in a database: its sessions, and the transcripts that were put aside.
+
+use std::collections::{HashMap, HashSet};
+
+use quipu_transcript::format::Format;
+use quipu_transcript::rows;
+use rusqlite::Connection;
+
+use super::archive::Archive;
+use super::refusal::{Refusal, Stop, theirs};
+use super::session::{self, Session};
+use super::tables::Tables;
+use crate::Result;
+use crate::collect::known::Known;
+
+/// A session or an archive of a database.
+pub(super) struct Task {
+    pub(super) path: Vec<u8>,
+    pub(super) what: What,
+    /// Why it is not read.
+    pub(super) refusal: Option<Refusal>,
+}
+
+pub(super) enum What {
+    Session(Session),
+    Archive(Archive),
+}
+
+impl Task {
+    /// True if the ledger has all of it, as far as can be told without reading it.
+    pub(super) fn is_done(&self, known: &Known, tables: &Tables) -> bool {
+        let Some(rows) = &known.rows else { return false };
+        // Where lives have no names, the last row has to be looked at.
+        !known.is_gone
+            && known.stat.size == known.cursor
+            && match &self.what {
+                What::Session(session) => tables.has_watermarks() && session.is_as_known(rows),
+                What::Archive(archive) => rows.rewrite == archive.hash,
+            }
+    }
+}
+
+/// The sessions and archives of a database: sessions first, since archives repeat their lines.
+pub(super) fn all(
+    conn: &Connection,
+    tables: &Tables,
+    database: &[u8],
+    format: &'static dyn Format,
+    forgotten: &HashSet<String>,
+) -> Result<Vec<Task>, Stop> {
+    let mut watermarks: HashMap<String, String> = HashMap::new();
+    if tables.has_watermarks() {
+        let mut statement = conn.prepare(&tables.watermarks()).map_err(theirs)?;
+        let rows = statement
+            .query_map([], |row| {
+                Ok((session::text(row.get_ref(0)?)?, session::text(row.get_ref(1)?)?))
+            })
+            .map_err(theirs)?;
+        for row in rows {
+            let (session, rewrite) = row.map_err(theirs)?;
+            watermarks.insert(session, rewrite);
+        }
+    }
+    let mut tasks = Vec::new();
+    let mut statement = conn.prepare(&tables.sessions()).map_err(theirs)?;
+    let mut rows = statement.query([]).map_err(theirs)?;
+    while let Some(row) = rows.next().map_err(theirs)? {
+        // An id that is no text, or too long for a name, is nothing that OpenClaw writes.
+        let id = row.get_ref(0).map_err(theirs)?.as_str().ok().map(str::to_owned);
+        let name = id.as_deref().and_then(rows::file_name);
+        let numbered: i64 = row.get(2).map_err(theirs)?;
+        let all: i64 = row.get(3).map_err(theirs)?;
+        let last_row = row.get::<_, Option<i64>>(1).map_err(theirs)?;
+        let mut path = database.to_vec();
+        let (Some(id), Some(name)) = (id, name) else {
+            let why = "a session whose id cannot name a file; not read";
+            tasks.push(Task::refused(path, why));
+            continue;
+        };
+        if forgotten.contains(&id) {
+            continue;
+        }
+        path.extend_from_slice(format!("/{name}.jsonl").as_bytes());
+        if numbered < all {
+            let why = "rows whose number is none; not read";
+            tasks.push(Task::refused(path.clone(), why));
+        }
+        let Some(last_row) = last_row else { continue };
+        let rewrite = watermarks.remove(&id).unwrap_or_default();
+        let what = What::Session(Session { id, last_row, rows: numbered, rewrite });
+        tasks.push(Task { path, what, refusal: None });
+    }
+    let mut taken = HashSet::new();
+    for archive in Archive::all(conn, tables)? {
+        if forgotten.contains(&archive.session) {
+            continue;
+        }
+        tasks.push(match archive.path(format, database, &mut taken) {
+            Some(path) => Task { path, what: What::Archive(archive), refusal: None },
+            None => Task::refused(
+                database.to_vec(),
+                "an archive of a session whose id cannot name a file; not read",
+            ),
+        });
+    }
+    Ok(tasks)
+}
+
+impl Task {
+    fn refused(path: Vec<u8>, why: &str) -> Task {
+        let session = Session { id: String::new(), last_row: 0, rows: 0, rewrite: String::new() };
+        Task { path, what: What::Session(session), refusal: Some(Refusal::lasting(why)) }
+    }
+}
+
+/// Sessions of an agent that must not be collected again.
+pub(super) fn forgotten(conn: &Connection, format: &str, agent: &str) -> Result<HashSet<String>> {
+    Ok(conn
+        .prepare_cached("SELECT session_id FROM forgotten WHERE format = ?1 AND agent = ?2")?
+        .query_map((format, agent), |row| row.get(0))?
+        .collect::<Result<_, _>>()?)
+}

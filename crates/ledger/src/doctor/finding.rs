@@ -1,0 +1,122 @@
+//! What checks find, collected.
+
+use crate::Error;
+use crate::wire::{Finding, Severity};
+
+/// At most this many examples are named.
+const EXAMPLES: usize = 5;
+
+/// What to do about a file that is damaged where truth is.
+pub(super) const RESCUE: &str = "copy the file aside as it is; then put a sound backup in its place \
+    (`quipu backup --restore FILE`), or move it away and run `quipu sync`: whatever is still on disk \
+    is collected again, and `quipu restore --all --ledger OLD` gives back what only the old file has, \
+    as far as it can be read";
+
+/// What to do about derived rows that are wrong.
+pub(super) const REBUILD: &str =
+    "run `quipu rebuild`: it derives all of it again from the collected bytes";
+
+/// What to do about sources that changed.
+pub(super) const SYNC: &str = "run `quipu sync`";
+
+/// The findings so far.
+#[derive(Debug)]
+pub(crate) struct Findings {
+    check: &'static str,
+    list: Vec<Finding>,
+}
+
+impl Findings {
+    pub(super) fn new(check: &'static str) -> Findings {
+        Findings { check, list: Vec::new() }
+    }
+
+    /// What is found from now on was found by this check.
+    pub(super) fn begin(&mut self, check: &'static str) {
+        self.check = check;
+    }
+
+    pub(super) fn into_list(self) -> Vec<Finding> {
+        self.list
+    }
+
+    /// True if a check found something wrong.
+    pub(super) fn has_errors(&self, check: &str) -> bool {
+        let mut found = self.list.iter().filter(|finding| finding.check == check);
+        found.any(|finding| finding.severity == Severity::Error)
+    }
+
+    pub(super) fn error(&mut self, what: impl Into<String>, advice: &str) {
+        self.add(Severity::Error, what.into(), None, Vec::new(), advice);
+    }
+
+    pub(super) fn warning(&mut self, what: impl Into<String>, advice: &str) {
+        self.add(Severity::Warning, what.into(), None, Vec::new(), advice);
+    }
+
+    pub(super) fn note(&mut self, what: impl Into<String>, advice: &str) {
+        self.add(Severity::Note, what.into(), None, Vec::new(), advice);
+    }
+
+    /// Adds a finding about what was counted, if anything was.
+    pub(super) fn tally(&mut self, severity: Severity, tally: Tally, what: &str, advice: &str) {
+        if tally.count > 0 {
+            self.add(severity, what.to_owned(), Some(tally.count), tally.examples, advice);
+        }
+    }
+
+    /// A check that could not be finished found that out, at least.
+    pub(super) fn unfinished(&mut self, error: &Error) {
+        use std::error::Error as _;
+        let mut what = format!("this check could not be finished: {error}");
+        let mut cause = error.source();
+        while let Some(next) = cause {
+            what.push_str(&format!(": {next}"));
+            cause = next.source();
+        }
+        let advice = match error.trouble() {
+            crate::Trouble::Busy => "try again when the other process is done",
+            _ => RESCUE,
+        };
+        self.error(what, advice);
+    }
+
+    fn add(
+        &mut self,
+        severity: Severity,
+        what: String,
+        count: Option<u64>,
+        examples: Vec<String>,
+        advice: &str,
+    ) {
+        self.list.push(Finding {
+            check: self.check.to_owned(),
+            severity,
+            what,
+            count,
+            examples,
+            advice: advice.to_owned(),
+        });
+    }
+}
+
+/// How often something was seen, and where first.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) count: u64,
+    examples: Vec<String>,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, example: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.examples.len() < EXAMPLES {
+            self.examples.push(example());
+        }
+    }
+
+    /// Those of somebody who counted for himself.
+    pub(super) fn of(count: u64, examples: impl IntoIterator<Item = String>) -> Tally {
+        Tally { count, examples: examples.into_iter().take(EXAMPLES).collect() }
+    }
+}

@@ -1,0 +1,135 @@
+//! Is the ledger sound, can its sources be read, is anything about to be lost?
+//!
+//! Each kind of check is a file and a line in [`CHECKS`]. A check says what it found and what to do
+//! about it; one that cannot be finished is a finding itself, so a ledger of which nothing can be
+//! read still gets an answer. Nothing is changed, in the ledger or elsewhere.
+
+mod chunks;
+mod cursors;
+mod file;
+mod finding;
+mod named;
+mod projection;
+mod replay;
+mod risk;
+mod sources;
+mod truth;
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::collect::{Discovery, RootPath, discover, known, resolve};
+use crate::ledger::Ledger;
+use crate::wire::{CheckReport, Diagnosis, Severity};
+use crate::{Error, Result};
+use finding::Findings;
+
+/// One kind of check.
+pub(crate) struct Check {
+    /// Its stable name.
+    pub(crate) name: &'static str,
+    /// What holds when nothing was found.
+    pub(crate) fine: &'static str,
+    run: fn(&mut Patient<'_>, &mut Findings) -> Result<()>,
+    /// There is nothing to check without a ledger.
+    needs_ledger: bool,
+}
+
+/// All checks, in the order in which they run: each may trust what those before it found sound.
+pub(crate) const CHECKS: &[Check] = &[
+    file::CHECK,
+    truth::CHECK,
+    cursors::CHECK,
+    projection::CHECK,
+    sources::CHECK,
+    named::CHECK,
+    risk::CHECK,
+];
+
+/// What a check looks at.
+pub(crate) struct Patient<'a> {
+    path: &'a Path,
+    ledger: Option<Ledger>,
+    /// As they were given, and by their real paths.
+    roots: &'a [RootPath],
+    resolved: Vec<RootPath>,
+    discovery: Discovery,
+    known: Vec<known::Known>,
+    is_deep: bool,
+    /// Whether truth was found whole: what it says can be followed without care.
+    is_whole: bool,
+    progress: &'a mut dyn FnMut(DoctorProgress),
+}
+
+impl Patient<'_> {
+    fn conn(&self) -> Result<&rusqlite::Connection> {
+        let ledger = self.ledger.as_ref().map(Ledger::conn);
+        ledger.ok_or_else(|| Error::Absent { path: self.path.to_owned() })
+    }
+}
+
+/// How far a long check is.
+#[derive(Debug, Clone, Copy)]
+pub struct DoctorProgress {
+    /// What it is doing.
+    pub doing: &'static str,
+    /// Done.
+    pub done: u64,
+    /// Of these.
+    pub total: u64,
+}
+
+/// Examines the ledger at `path` and the sources under `roots`. `is_deep`: reads every collected
+/// byte, compares it with its source, and derives everything again to compare that, too.
+pub fn doctor(
+    path: &Path,
+    roots: &[RootPath],
+    is_deep: bool,
+    progress: &mut dyn FnMut(DoctorProgress),
+) -> Diagnosis {
+    let mut findings = Findings::new(CHECKS.first().map_or("", |check| check.name));
+    let ledger = file::open(path, &mut findings);
+    let known = ledger.as_ref().map(|ledger| known::all(ledger.conn()));
+    let known = known.transpose().unwrap_or_default().unwrap_or_default();
+    let resolved = resolve(roots);
+    let mut discovery = {
+        let by_path = known::by_path(&known);
+        discover(&resolved, &|root, path| {
+            by_path.contains_key(&(root.format.name(), root.path.as_os_str().as_bytes(), path))
+        })
+    };
+    discovery.skip_unreadable(&resolved);
+    let has_ledger = ledger.is_some();
+    let mut patient = Patient {
+        path,
+        ledger,
+        roots,
+        resolved,
+        discovery,
+        known,
+        is_deep,
+        is_whole: false,
+        progress,
+    };
+    let mut checks = Vec::new();
+    for check in CHECKS {
+        findings.begin(check.name);
+        let can_run = has_ledger || !check.needs_ledger;
+        if can_run && let Err(error) = (check.run)(&mut patient, &mut findings) {
+            findings.unfinished(&error);
+        }
+        checks.push(CheckReport {
+            check: check.name.to_owned(),
+            done: can_run,
+            fine: check.fine.to_owned(),
+        });
+    }
+    let findings = findings.into_list();
+    Diagnosis {
+        ok: findings.iter().all(|finding| finding.severity != Severity::Error),
+        ledger: path.display().to_string(),
+        deep: is_deep,
+        checks,
+        findings,
+    }
+}

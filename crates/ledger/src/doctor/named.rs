@@ -1,0 +1,40 @@
+//! Named: does an index lead to transcripts that nobody has?
+
+use super::finding::{Findings, Tally};
+use super::{Check, Patient};
+use crate::Result;
+use crate::wire::Severity;
+
+pub(super) const CHECK: Check = Check {
+    name: "named",
+    fine: "every transcript that an index names is here",
+    run,
+    needs_ledger: true,
+};
+
+fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
+    let conn = patient.conn()?;
+    let mut absent = Tally::default();
+    let mut statement = conn.prepare(
+        "SELECT k.key, k.session_id FROM session_keys k
+          WHERE k.session_id IS NOT NULL
+            AND NOT EXISTS (
+                SELECT 1 FROM sessions s
+                 WHERE (s.format, s.agent, s.session_id) = (k.format, k.agent, k.session_id)
+                   AND s.state <> 'lost')
+            AND NOT EXISTS (
+                SELECT 1 FROM forgotten f
+                 WHERE (f.format, f.agent, f.session_id) = (k.format, k.agent, k.session_id))
+          ORDER BY k.key, k.source",
+    )?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (key, session): (String, String) = (row.get(0)?, row.get(1)?);
+        absent.add(|| format!("{key} leads to {session}"));
+    }
+    let what = "keys lead to sessions of which there is no transcript, here or on disk";
+    let advice = "a session that never had a message has none; otherwise put the transcript back \
+                  from a backup of the agent's folder and run `quipu sync`";
+    findings.tally(Severity::Warning, absent, what, advice);
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! Risk: what will be lost if nobody does anything?
+
+use std::fs;
+use std::time::{Duration, SystemTime};
+
+use super::finding::{Findings, SYNC, Tally};
+use super::{Check, Patient};
+use crate::collect::{Found, known, path_bytes};
+use crate::wire::Severity;
+use crate::{Result, backup, clock};
+
+pub(super) const CHECK: Check =
+    Check { name: "risk", fine: "nothing is about to be lost", run, needs_ledger: false };
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// Transcripts that the agent deletes within so many days are worth a warning.
+const SOON: i64 = 7;
+
+/// A ledger that was not written to for so long, while there was something to collect.
+const LONG: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
+    let new = uncollected(patient, findings);
+    last_sync(patient, new, findings);
+    only_here(patient, findings)
+}
+
+/// Transcripts, or parts of them, that are on disk only. Returns how many there are.
+fn uncollected(patient: &Patient<'_>, findings: &mut Findings) -> u64 {
+    let by_path = known::by_path(&patient.known);
+    let mut soon = Tally::default();
+    let mut later = Tally::default();
+    let mut assumed = None;
+    for found in patient.discovery.found.iter().filter(|found| is_wanted(found)) {
+        let Some(root) = patient.resolved.get(found.root) else { continue };
+        let bytes = path_bytes(&root.path);
+        let place = (root.format.name(), bytes.as_slice(), found.path.as_slice());
+        let source = by_path.get(&place).and_then(|index| patient.known.get(*index));
+        if source.is_some_and(|s| s.refused.is_some() || s.reached() >= found.stat.size) {
+            continue;
+        }
+        let age = clock::now_ms().saturating_sub(found.stat.mtime_ns / 1_000_000) / DAY_MS;
+        let name = || String::from_utf8_lossy(&found.path).into_owned();
+        match root.format.cleanup_days() {
+            Some(days) if i64::from(days) - age <= SOON => {
+                assumed = Some((root.format.title(), days));
+                soon.add(name);
+            }
+            _ => later.add(name),
+        }
+    }
+    let count = soon.count + later.count;
+    if let Some((title, days)) = assumed {
+        let what = format!(
+            "transcripts that are not collected and that {title} deletes within {SOON} days, if it \
+             keeps them for its default of {days} days (its settings are never opened)"
+        );
+        findings.tally(Severity::Warning, soon, &what, "run `quipu sync` now");
+    }
+    findings.tally(
+        Severity::Note,
+        later,
+        "transcripts that are not, or not wholly, collected yet",
+        SYNC,
+    );
+    count
+}
+
+/// A transcript that no setting leaves out.
+fn is_wanted(found: &Found) -> bool {
+    found.part.is_transcript() && !found.is_left_out
+}
+
+fn last_sync(patient: &Patient<'_>, new: u64, findings: &mut Findings) {
+    let written = ["", "-wal"].iter().filter_map(|suffix| {
+        let mut name = patient.path.as_os_str().to_owned();
+        name.push(suffix);
+        fs::metadata(name).and_then(|meta| meta.modified()).ok()
+    });
+    let Some(written) = written.max() else { return };
+    let ago = SystemTime::now().duration_since(written).unwrap_or_default();
+    if new > 0 && ago > LONG {
+        findings.warning(
+            format!(
+                "nothing was collected for {} days although there is something",
+                ago.as_secs() / 86_400
+            ),
+            "run `quipu sync`, and have it run by itself: from cron, or with `quipu watch`",
+        );
+    }
+}
+
+/// What nobody else has should be there twice.
+fn only_here(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
+    let Some(ledger) = &patient.ledger else { return Ok(()) };
+    let gone = patient.known.iter().filter(|known| known.is_gone).count() as u64;
+    if gone == 0 || !patient.is_whole || backup::backups(ledger)?.iter().any(|backup| backup.exists)
+    {
+        return Ok(());
+    }
+    let what = "files are gone from disk, the ledger alone has them, and no backup of it is known";
+    findings.tally(Severity::Note, Tally::of(gone, []), what, "run `quipu backup FILE`");
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Sources: can everything that should be collected be read?
+
+use std::collections::BTreeMap;
+
+use super::finding::{Findings, Tally};
+use super::{Check, Patient};
+use crate::Result;
+use crate::collect::{Reason, RootState, absolute};
+use crate::wire::Severity;
+
+pub(super) const CHECK: Check = Check {
+    name: "sources",
+    fine: "everything that should be collected can be read",
+    run,
+    needs_ledger: false,
+};
+
+fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
+    let mut unreadable: BTreeMap<&str, Tally> = BTreeMap::new();
+    let (mut leaves, mut no_file) = (Tally::default(), Tally::default());
+    for skipped in &patient.discovery.skipped {
+        let Some(root) = patient.resolved.get(skipped.root) else { continue };
+        let name = || absolute(&root.path, &skipped.path).display().to_string();
+        match &skipped.reason {
+            Reason::Unreadable(why) => unreadable.entry(why).or_default().add(name),
+            Reason::LeavesRoot => leaves.add(name),
+            Reason::NotAFile => no_file.add(name),
+            // Left out on purpose, or for a good reason; `status` lists them.
+            Reason::LeftOut(_) | Reason::Denied | Reason::SameFile | Reason::NotATranscript => {}
+        }
+    }
+    for (why, tally) in unreadable {
+        let what = format!("files or folders that cannot be read: {why}");
+        let advice = "make them readable for you, then run `quipu sync`; until then nothing new of them is kept";
+        findings.tally(Severity::Warning, tally, &what, advice);
+    }
+    let what = "symbolic links that lead out of their root, or nowhere; not followed";
+    let advice =
+        "if transcripts are behind them, name their folder under [roots] in the configuration";
+    findings.tally(Severity::Warning, leaves, what, advice);
+    let what = "names of transcripts that are no regular files";
+    findings.tally(
+        Severity::Note,
+        no_file,
+        what,
+        "nothing need be done; `quipu status` names them",
+    );
+    refused(patient, findings);
+    roots(patient, findings);
+    Ok(())
+}
+
+/// Known files in which nothing was found that a format understands.
+fn refused(patient: &Patient<'_>, findings: &mut Findings) {
+    let refused = patient.known.iter().filter(|known| known.refused.is_some() && !known.is_gone);
+    let mut tally = Tally::default();
+    for known in refused {
+        tally.add(|| String::from_utf8_lossy(&known.path).into_owned());
+    }
+    let what = "files with a transcript's name in which no line is a record; not collected";
+    let advice = "nothing need be done; a file that gets one later is collected then";
+    findings.tally(Severity::Note, tally, what, advice);
+}
+
+fn roots(patient: &Patient<'_>, findings: &mut Findings) {
+    let mut absent = Tally::default();
+    let mut is_anything = false;
+    for (root, state) in patient.roots.iter().zip(&patient.discovery.roots) {
+        match state {
+            RootState::Walked | RootState::Twin | RootState::Unreadable => is_anything = true,
+            RootState::Absent => absent.add(|| root.path.display().to_string()),
+        }
+    }
+    let advice = "if transcripts are elsewhere, name their folder under [roots] in the configuration; \
+                  `quipu formats` says where quipu looks";
+    if !is_anything {
+        findings.tally(Severity::Warning, absent, "no folder of any agent is there", advice);
+        return;
+    }
+    // A folder that was collected from and is gone is worth more than a word.
+    let mut lost = Tally::default();
+    for (root, state) in patient.resolved.iter().zip(&patient.discovery.roots) {
+        let bytes = crate::collect::path_bytes(&root.path);
+        if *state == RootState::Absent
+            && patient.known.iter().any(|known| known.root == bytes && !known.is_gone)
+        {
+            lost.add(|| root.path.display().to_string());
+        }
+    }
+    let what = "folders that were collected from are not there any more; what they held is kept";
+    findings.tally(Severity::Warning, lost, what, advice);
+}

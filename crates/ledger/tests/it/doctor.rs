@@ -1,0 +1,430 @@
+//! The doctor: a sound ledger has no findings, and whatever is done to the file is found, or changes
+//! nothing that anybody can read.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use quipu_ledger::wire::{Diagnosis, Severity};
+
+use crate::backups::everything;
+use crate::child;
+use crate::home::*;
+use crate::prng::Prng;
+
+const PAGE: usize = 8192;
+
+fn examine(home: &Home, is_deep: bool) -> Diagnosis {
+    quipu_ledger::doctor(&home.ledger_path(), &home.roots(), is_deep, &mut |_| {})
+}
+
+fn said(diagnosis: &Diagnosis) -> Vec<String> {
+    let findings = diagnosis.findings.iter();
+    findings
+        .map(|finding| format!("{} {:?}: {}", finding.check, finding.severity, finding.what))
+        .collect()
+}
+
+/// A ledger with a little of everything: chunks, pending records, copies, rewrites, tails, a journal.
+fn varied() -> Home {
+    let home = Home::quick();
+    copy(&fixtures("claude-code"), &home.path(".claude"));
+    copy(&fixtures("openclaw"), &home.path(".openclaw"));
+    let many: String = (1..1000)
+        .map(|number| line("user", &uuid(number), None, &format!("word{number} {}", number * 7919)))
+        .collect();
+    home.write(MAIN, &many);
+    let second = ".openclaw/agents/main/sessions/rewritten.jsonl";
+    let said = |number: u32| {
+        format!(
+            "{{\"type\":\"message\",\"id\":\"{number:08x}\",\"parentId\":null,\
+             \"message\":{{\"role\":\"user\",\"content\":\"said{number}\"}}}}\n"
+        )
+    };
+    home.write(second, (1..50).map(said).collect::<String>());
+    home.sync();
+    home.write(second, (1..20).chain(70..80).chain(25..50).map(said).collect::<String>());
+    home.write(&MAIN.replace("640a", "640b"), many.get(..40_000).unwrap());
+    home.sync();
+    home.write(".openclaw/agents/main/sessions/gone.jsonl", said(900));
+    home.append(MAIN, line("user", &uuid(5000), None, "without an end").trim_end());
+    home.sync();
+    home.remove(".openclaw/agents/main/sessions/gone.jsonl");
+    home.sync();
+    home.sync();
+    for (what, query) in [
+        ("chunks", "SELECT count(*) FROM chunks"),
+        ("pending", "SELECT count(*) FROM pending"),
+        ("copies", "SELECT count(*) FROM records WHERE same_as IS NOT NULL"),
+        ("shared spans", "SELECT count(*) FROM spans WHERE from_generation IS NOT NULL"),
+        ("tails", "SELECT count(*) FROM tails"),
+        ("journal", "SELECT count(*) FROM records WHERE generation = 1"),
+    ] {
+        assert!(home.one::<i64>(query) > 0, "{what}");
+    }
+    // Nothing is left in the log.
+    home.sql().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    home
+}
+
+#[test]
+fn a_sound_ledger_has_no_errors() {
+    let home = varied();
+    for is_deep in [false, true] {
+        let diagnosis = examine(&home, is_deep);
+        let bad: Vec<String> =
+            said(&diagnosis).into_iter().filter(|finding| !finding.contains(" Note: ")).collect();
+        assert_eq!(bad, [""; 0]);
+        assert!(diagnosis.ok);
+        assert!(diagnosis.checks.iter().all(|check| check.done));
+    }
+}
+
+#[test]
+fn looking_changes_nothing() {
+    let home = varied();
+    let held = home.open();
+    let before = home.ledger_bytes();
+    examine(&home, true);
+    let mut after = home.ledger_bytes();
+    after.insert("ledger.db-shm".to_owned(), before["ledger.db-shm"].clone());
+    assert_eq!(before, after);
+    drop(held);
+}
+
+#[test]
+fn no_ledger_is_no_crash() {
+    let home = Home::quick();
+    home.write(MAIN, line("user", &uuid(1), None, "never collected"));
+    let diagnosis = examine(&home, true);
+    assert!(diagnosis.ok);
+    assert!(said(&diagnosis)[0].contains("there is no ledger yet"), "{:?}", said(&diagnosis));
+    assert!(!home.folder().join("data").exists(), "nothing was created");
+}
+
+/// What a change to the file is judged by: found, or nothing that can be read differs.
+struct Judge {
+    home: Home,
+    sound: Vec<u8>,
+    files: Vec<(String, Vec<u8>)>,
+    rows: std::collections::BTreeMap<String, Vec<String>>,
+    found: usize,
+    harmless: usize,
+}
+
+impl Judge {
+    fn new(home: Home) -> Judge {
+        let diagnosis = examine(&home, true);
+        assert!(diagnosis.ok, "{:?}", said(&diagnosis));
+        let sound = fs::read(home.ledger_path()).unwrap();
+        let files = everything(&home, &home.ledger_path());
+        let rows = home.projection();
+        Judge { home, sound, files, rows, found: 0, harmless: 0 }
+    }
+
+    #[track_caller]
+    fn judge(&mut self, bytes: &[u8], what: &str) {
+        let path = self.home.ledger_path();
+        for sidecar in ["ledger.db-wal", "ledger.db-shm"] {
+            let _ = fs::remove_file(path.with_file_name(sidecar));
+        }
+        fs::write(&path, bytes).unwrap();
+        let diagnosis = examine(&self.home, true);
+        for finding in &diagnosis.findings {
+            assert!(!finding.advice.is_empty(), "{what}: nothing to do about {}", finding.what);
+        }
+        if !diagnosis.ok {
+            self.found += 1;
+            return;
+        }
+        assert!(
+            everything(&self.home, &path) == self.files,
+            "{what}: files differ, nothing is said"
+        );
+        assert!(self.home.projection() == self.rows, "{what}: rows differ, nothing is said");
+        self.harmless += 1;
+    }
+}
+
+#[test]
+fn f9_a_flipped_bit_in_any_page_is_found_or_changes_nothing() {
+    let mut judge = Judge::new(varied());
+    let sound = judge.sound.clone();
+    let mut prng = Prng::new(9);
+    for page in 0..sound.len() / PAGE {
+        // In the page's own header, at its end, where cells are, or anywhere.
+        let place = match page % 3 {
+            0 => prng.below(8) as usize,
+            1 => PAGE - 1 - prng.below(200) as usize,
+            _ => prng.below(PAGE as u64) as usize,
+        };
+        let mut bytes = sound.clone();
+        bytes[page * PAGE + place] ^= 1 << prng.below(8);
+        judge.judge(&bytes, &format!("page {} byte {place}", page + 1));
+    }
+    println!("{} found, {} without effect", judge.found, judge.harmless);
+    assert!(judge.found > judge.harmless, "{} found, {} not", judge.found, judge.harmless);
+}
+
+#[test]
+fn f9_a_truncated_file_is_found() {
+    let mut judge = Judge::new(varied());
+    let sound = judge.sound.clone();
+    let pages = sound.len() / PAGE;
+    for length in [0, 1, 50, 99, 100, 512, PAGE - 1, PAGE, PAGE + 1, PAGE * 2]
+        .into_iter()
+        .chain((1..8).map(|part| pages * part / 8 * PAGE))
+        .chain([sound.len() - PAGE, sound.len() - 1])
+    {
+        judge.judge(&sound[..length], &format!("{length} bytes"));
+    }
+    assert_eq!(judge.harmless, 0);
+}
+
+#[test]
+fn f9_swapped_and_zeroed_pages_are_found() {
+    let mut judge = Judge::new(varied());
+    let sound = judge.sound.clone();
+    let pages = sound.len() / PAGE;
+    let mut prng = Prng::new(11);
+    for _ in 0..40 {
+        let (one, other) = (prng.below(pages as u64) as usize, prng.below(pages as u64) as usize);
+        let mut bytes = sound.clone();
+        bytes[one * PAGE..][..PAGE].copy_from_slice(&sound[other * PAGE..][..PAGE]);
+        bytes[other * PAGE..][..PAGE].copy_from_slice(&sound[one * PAGE..][..PAGE]);
+        judge.judge(&bytes, &format!("pages {} and {}", one + 1, other + 1));
+        let mut bytes = sound.clone();
+        bytes[one * PAGE..][..PAGE].fill(0);
+        judge.judge(&bytes, &format!("page {} zeroed", one + 1));
+    }
+    println!("{} found, {} without effect", judge.found, judge.harmless);
+    assert!(judge.found > 60, "{} found, {} without effect", judge.found, judge.harmless);
+}
+
+#[test]
+fn f8_a_damaged_log_loses_its_end_and_nothing_else() {
+    let home = Home::quick();
+    let held = home.open();
+    let mut file = String::new();
+    for number in 1..30 {
+        file.push_str(&line("user", &uuid(number), None, &format!("logged{number}")));
+        home.write(MAIN, &file);
+        home.sync();
+    }
+    let saved = home.ledger_bytes();
+    let log = saved["ledger.db-wal"].clone();
+    assert!(log.len() > 20 * PAGE, "{}", log.len());
+    // As after a kill: the log stays behind.
+    let data = home.folder().join("data");
+    let mut prng = Prng::new(8);
+    drop(held);
+    let mut shorter = 0;
+    for round in 0..40 {
+        let at = 32 + prng.below(log.len() as u64 - 32) as usize;
+        let mut bytes = log.clone();
+        match round % 4 {
+            0 => bytes.truncate(at),
+            1 => bytes[at..].fill(0),
+            2 => bytes[at..].iter_mut().for_each(|byte| *byte = prng.below(256) as u8),
+            _ => bytes[at] ^= 1 << prng.below(8),
+        }
+        for (name, content) in &saved {
+            fs::write(data.join(name), content).unwrap();
+        }
+        fs::remove_file(data.join("ledger.db-shm")).unwrap();
+        fs::write(data.join("ledger.db-wal"), &bytes).unwrap();
+        let diagnosis = examine(&home, true);
+        assert!(diagnosis.ok, "round {round}: {:?}", said(&diagnosis));
+        home.assert_sound();
+        let held = everything(&home, &home.ledger_path());
+        let held = held.first().map_or(&[][..], |(_, bytes)| bytes);
+        assert!(file.as_bytes().starts_with(held), "round {round}: not a beginning of the file");
+        shorter += usize::from(held.len() < file.len());
+        // The next sync has it all again, once.
+        home.sync();
+        assert_eq!(everything(&home, &home.ledger_path())[0].1, file.as_bytes());
+        assert_eq!(home.hits("logged17"), 1);
+    }
+    assert!(shorter > 10, "the log was really damaged");
+    home.sync_and_check();
+}
+
+#[test]
+fn f24_a_log_that_is_gone_takes_the_last_transactions_with_it() {
+    let home = Home::quick();
+    let held = home.open();
+    home.write(MAIN, line("user", &uuid(1), None, "first"));
+    home.sync();
+    home.sql().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    home.append(MAIN, line("user", &uuid(2), None, "onlyinthelog"));
+    home.sync();
+    let saved = home.ledger_bytes();
+    drop(held);
+    // Deleted while closed, or copied without it: the ledger of the last checkpoint, which is sound.
+    let data = home.folder().join("data");
+    fs::write(data.join("ledger.db"), &saved["ledger.db"]).unwrap();
+    for sidecar in ["ledger.db-wal", "ledger.db-shm"] {
+        let _ = fs::remove_file(data.join(sidecar));
+    }
+    let diagnosis = examine(&home, true);
+    assert!(diagnosis.ok, "{:?}", said(&diagnosis));
+    assert_eq!(home.hits("onlyinthelog"), 0);
+    let changed = "files changed since they were read";
+    assert!(said(&diagnosis).iter().any(|what| what.contains(changed)), "{:?}", said(&diagnosis));
+    // What was collected is collected again.
+    home.sync_and_check();
+    assert_eq!(home.hits("onlyinthelog"), 1);
+    assert!(examine(&home, true).findings.is_empty());
+}
+
+#[test]
+fn f10_writes_that_never_happened_are_found() {
+    if std::process::Command::new("strace").arg("-V").output().is_err() {
+        println!("skipped: there is no strace");
+        return;
+    }
+    let mut damaged = 0;
+    for from in [3, 9, 15, 21, 27] {
+        let home = Home::new();
+        copy(&fixtures("claude-code"), &home.path(".claude"));
+        home.write(MAIN, line("user", &uuid(1), None, "first"));
+        home.sync();
+        for number in 2..400 {
+            home.append(MAIN, line("user", &uuid(number), None, &format!("more{number}")));
+        }
+        // The disk says that it wrote and did not.
+        let inject = format!("inject=pwrite64:retval=8192:when={from}+5");
+        let arguments =
+            ["-f", "-q", "-e", "trace=pwrite64", "-e", inject.as_str(), "-o", "/dev/null"];
+        let mut child =
+            child::command_under("strace", &arguments, &home, "collect").spawn().unwrap();
+        drop(child.stdin.take());
+        let output = child.wait_with_output().unwrap();
+        let diagnosis = examine(&home, true);
+        if !diagnosis.ok {
+            damaged += 1;
+            continue;
+        }
+        // Nothing was damaged, or the child noticed: what is there is right, and the rest follows.
+        home.sync_and_check();
+        home.assert_restores_all(&[MAIN]);
+        drop(output);
+    }
+    println!("{damaged} of 5 ledgers were damaged, and said so");
+}
+
+#[test]
+fn every_finding_about_sources_says_what_to_do() {
+    let home = Home::quick();
+    home.write(MAIN, line("user", &uuid(1), None, "collected"));
+    let old = ".claude/projects/-p/00000002-d010-4b20-a591-b7172ef08e66.jsonl";
+    home.sync();
+    home.append(MAIN, line("user", &uuid(2), None, "appended"));
+    home.write(old, line("user", &uuid(3), None, "never collected"));
+    let long_ago = SystemTime::now() - Duration::from_secs(25 * 86_400);
+    fs::File::options().write(true).open(home.path(old)).unwrap().set_modified(long_ago).unwrap();
+    let link = home.path(".claude/projects/-p/00000004-d010-4b20-a591-b7172ef08e66.jsonl");
+    std::os::unix::fs::symlink("/etc/hostname", link).unwrap();
+    fs::set_permissions(home.ledger_path(), fs::Permissions::from_mode(0o644)).unwrap();
+    let diagnosis = examine(&home, false);
+    assert!(diagnosis.ok, "{:?}", said(&diagnosis));
+    let expected = [
+        ("file", Severity::Warning, "other users"),
+        ("cursors", Severity::Note, "files changed since they were read"),
+        ("sources", Severity::Warning, "symbolic links that lead out"),
+        ("risk", Severity::Warning, "Claude Code deletes within 7 days"),
+        ("risk", Severity::Note, "not, or not wholly, collected yet"),
+    ];
+    for (check, severity, words) in expected {
+        let found = diagnosis.findings.iter().find(|finding| {
+            finding.check == check && finding.severity == severity && finding.what.contains(words)
+        });
+        let found = found.unwrap_or_else(|| panic!("{words}: {:?}", said(&diagnosis)));
+        assert!(found.count > Some(0), "{words}");
+        assert!(!found.advice.is_empty() && !found.examples.is_empty());
+    }
+    // Once collected, and the link and the permissions aside, all is well.
+    home.sync();
+    fs::set_permissions(home.ledger_path(), fs::Permissions::from_mode(0o600)).unwrap();
+    let left: Vec<String> = said(&examine(&home, true));
+    assert!(left.iter().all(|finding| finding.contains("symbolic links")), "{left:?}");
+}
+
+#[test]
+fn a_source_that_is_not_what_was_read() {
+    let home = varied();
+    // An entry that says something else, one that is missing, a count that is wrong.
+    for damage in [
+        "UPDATE entries SET role = 'nobody' WHERE id = (SELECT min(id) FROM entries WHERE id > 0)",
+        "UPDATE messages SET text = text || '!' WHERE id = (SELECT max(id) FROM messages)",
+        "UPDATE sessions SET turns = turns + 1 WHERE id = (SELECT min(id) FROM sessions)",
+        "DELETE FROM usage WHERE entry = (SELECT max(entry) FROM usage)",
+        "UPDATE spans SET from_start = from_start + 1 WHERE from_generation IS NOT NULL",
+        "UPDATE records SET same_as = same_as - 1 WHERE same_as = (SELECT max(same_as) FROM records)",
+        "DELETE FROM chunks WHERE id = (SELECT min(id) FROM chunks)",
+        "DELETE FROM pending WHERE seq = (SELECT min(seq) FROM pending)",
+        "UPDATE pending SET bytes = CAST(replace(CAST(bytes AS TEXT), '\"', '!') AS BLOB)",
+        "UPDATE tails SET bytes = CAST('x' || substr(CAST(bytes AS TEXT), 2) AS BLOB)",
+        "UPDATE generations SET cursor = cursor - 1 WHERE id = 2",
+        "UPDATE ledger SET projected_to = projected_to + 1",
+    ] {
+        let saved = fs::read(home.ledger_path()).unwrap();
+        let sql = home.sql();
+        assert!(sql.execute(damage, []).unwrap() > 0, "{damage}");
+        drop(sql);
+        let diagnosis = examine(&home, true);
+        assert!(!diagnosis.ok, "{damage}: {:?}", said(&diagnosis));
+        fs::write(home.ledger_path(), saved).unwrap();
+    }
+    assert!(examine(&home, true).ok);
+}
+
+#[test]
+fn f12_a_full_disk_keeps_the_ledger_and_leaves_nothing_behind() {
+    let home = varied();
+    let disk = home.scratch("small");
+    fs::create_dir_all(&disk).unwrap();
+    let mount = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"])
+        .arg(&disk)
+        .output();
+    if !mount.is_ok_and(|mount| mount.status.success()) {
+        println!("skipped: nothing can be mounted here");
+        return;
+    }
+    let before = everything(&home, &home.ledger_path());
+    let refused = crate::backups::back_up(&home, &disk.join("copy.db"));
+    let left: Vec<_> = fs::read_dir(&disk).unwrap().collect();
+    std::process::Command::new("umount").arg(&disk).status().unwrap();
+    let error = refused.unwrap_err();
+    assert_eq!(error.trouble(), quipu_ledger::Trouble::DiskFull, "{error}");
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(everything(&home, &home.ledger_path()), before);
+    assert!(quipu_ledger::backups(&home.open()).unwrap().is_empty());
+    home.assert_sound();
+}
+
+#[test]
+fn a_ledger_that_cannot_be_opened_gets_an_answer() {
+    let home = varied();
+    let sound = fs::read(home.ledger_path()).unwrap();
+    let check = |bytes: &[u8], words: &str| {
+        fs::write(home.ledger_path(), bytes).unwrap();
+        let diagnosis = examine(&home, false);
+        assert!(!diagnosis.ok);
+        assert!(said(&diagnosis)[0].contains(words), "{words}: {:?}", said(&diagnosis));
+        let sources = diagnosis.checks.iter().find(|check| check.check == "sources");
+        assert!(sources.is_some_and(|check| check.done), "sources are looked at all the same");
+    };
+    check(b"", "too short");
+    check(&sound[..60], "too short");
+    check(&[&b"not SQLite at all"[..], &sound[17..]].concat(), "not an SQLite file");
+    let mut other = sound.clone();
+    other[68] ^= 0xff;
+    check(&other, "another program");
+    let mut newer = sound.clone();
+    newer[63] = 99;
+    check(&newer, "newer");
+    assert!(Path::new(&home.ledger_path()).exists());
+}

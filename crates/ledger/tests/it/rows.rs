@@ -1,0 +1,1074 @@
+//! Sessions in OpenClaw's database: the two that the real release wrote, and every shape that a
+//! test could think of.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, SystemTime};
+
+use quipu_ledger::Generations;
+use quipu_ledger::wire::SyncReport;
+use rusqlite::{Connection, params};
+
+use crate::child;
+use crate::home::*;
+use crate::prng::Prng;
+
+/// Where the database of agent `main` is.
+const DATABASE: &str = ".openclaw/agents/main/agent/openclaw-agent.sqlite";
+
+/// The sessions of the imported database.
+const FIRST: &str = "433d5b15-0000-4000-8000-000000000001";
+const SECOND: &str = "433d5b15-0000-4000-8000-000000000002";
+
+/// Puts a database that 2026.9.6 wrote into a home.
+fn real(home: &Home, name: &str, path: &str) {
+    let packed = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("tests/fixtures/openclaw-2026.9.6/{name}.sqlite.zst"));
+    let bytes = zstd::decode_all(File::open(packed).unwrap()).unwrap();
+    home.write(path, bytes);
+    settle(&home.path(path));
+}
+
+/// Files that were written just now are looked at again; these were not.
+fn settle(path: &Path) {
+    for suffix in ["", "-wal"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        if let Ok(file) = File::options().write(true).open(name) {
+            file.set_modified(SystemTime::now() - Duration::from_secs(60)).unwrap();
+        }
+    }
+}
+
+/// A connection of OpenClaw's.
+fn writer(home: &Home, path: &str) -> Connection {
+    let conn = Connection::open(home.path(path)).unwrap();
+    conn.pragma_update(None, "foreign_keys", false).unwrap();
+    conn
+}
+
+/// Changes a database and closes it.
+fn change(home: &Home, sql: &str) {
+    let conn = writer(home, DATABASE);
+    conn.execute_batch(sql).unwrap();
+    conn.close().unwrap();
+    settle(&home.path(DATABASE));
+}
+
+/// A database with as little in it as possible, and no types.
+fn loose(home: &Home, schema: i64, more: &str) {
+    home.folder_for(DATABASE);
+    let _ = fs::remove_file(home.path(DATABASE));
+    let sql = format!(
+        "PRAGMA user_version = {schema};
+         CREATE TABLE transcript_events (session_id, seq, event_json, event_zstd, event_utf8_bytes);
+         {more}"
+    );
+    change(home, &sql);
+}
+
+fn event(id: u32, text: &str) -> String {
+    format!(
+        "{{\"type\":\"message\",\"id\":\"{id:08x}\",\"parentId\":null,\"timestamp\":\"2026-11-15T17:59:59.016Z\",\
+         \"message\":{{\"role\":\"user\",\"content\":\"{text}\"}}}}"
+    )
+}
+
+fn header(session: &str) -> String {
+    format!(
+        "{{\"type\":\"session\",\"version\":3,\"id\":\"{session}\",\"timestamp\":\"2026-11-15T17:59:59.016Z\",\"cwd\":\"/home/alice\"}}"
+    )
+}
+
+fn insert(conn: &Connection, session: &str, seq: i64, event: &str) {
+    conn.execute(
+        "INSERT INTO transcript_events (session_id, seq, event_json) VALUES (?1, ?2, ?3)",
+        params![session, seq, event],
+    )
+    .unwrap();
+}
+
+/// A session of a header and so many messages, without types.
+fn grow(home: &Home, session: &str, range: std::ops::Range<u32>) {
+    let conn = writer(home, DATABASE);
+    for number in range {
+        let event = match number {
+            0 => header(session),
+            number => event(number, &format!("word{number}")),
+        };
+        insert(&conn, session, i64::from(number), &event);
+    }
+    conn.close().unwrap();
+    settle(&home.path(DATABASE));
+}
+
+#[track_caller]
+fn sync(home: &Home) -> SyncReport {
+    let report = home.sync();
+    home.assert_sound();
+    home.assert_rebuilds();
+    report
+}
+
+fn reasons(report: &SyncReport) -> Vec<String> {
+    report
+        .skipped
+        .iter()
+        .flat_map(|skipped| skipped.paths.iter().map(|path| format!("{path}: {}", skipped.reason)))
+        .collect()
+}
+
+/// Names, sizes and times of everything in the database's folder.
+fn listing(home: &Home) -> BTreeMap<PathBuf, (u64, SystemTime)> {
+    fs::read_dir(home.path(DATABASE).parent().unwrap())
+        .unwrap()
+        .map(|entry| {
+            let meta = entry.as_ref().unwrap().metadata().unwrap();
+            (entry.unwrap().path(), (meta.len(), meta.modified().unwrap()))
+        })
+        .collect()
+}
+
+fn restored(home: &Home, name: &str) -> String {
+    let path = format!("openclaw/agents/main/agent/openclaw-agent.sqlite/{name}");
+    let restored = home.restored(Generations::Newest);
+    let found = restored.get(&path).unwrap_or_else(|| panic!("{path}: {:?}", restored.keys()));
+    String::from_utf8_lossy(found).into_owned()
+}
+
+#[test]
+fn both_real_databases() {
+    let home = Home::new();
+    let native = ".openclaw/agents/work/agent/openclaw-agent.sqlite";
+    real(&home, "imported", DATABASE);
+    real(&home, "native", native);
+    let before = listing(&home);
+    let report = sync(&home);
+    assert_eq!(reasons(&report), [""; 0]);
+    assert_eq!((report.databases_opened, report.records_added, report.sources), (2, 24, 3));
+    assert_eq!(listing(&home), before);
+    assert_eq!(
+        home.all("SELECT agent, session_id, part, state, header_version, entries FROM sessions"),
+        [
+            format!("'main'|'{FIRST}'|'transcript'|'live'|'3'|10"),
+            format!("'main'|'{SECOND}'|'transcript'|'live'|'3'|6"),
+            "'work'|'e6214aca-607c-412a-963e-9616a4fe156a'|'transcript'|'live'|'4'|8".to_owned(),
+        ]
+    );
+    assert!(home.hits("Summary") >= 1);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM usage WHERE is_counted"), 8);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM record_rows"), 24);
+    assert_eq!(home.problems(), BTreeMap::new());
+    assert_eq!(restored(&home, &format!("{FIRST}.jsonl")).lines().count(), 10);
+    let rows: Vec<String> = writer(&home, DATABASE)
+        .prepare("SELECT event_json FROM transcript_events WHERE session_id = ?1 ORDER BY seq")
+        .unwrap()
+        .query_map([FIRST], |row| row.get(0))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    assert_eq!(restored(&home, &format!("{FIRST}.jsonl")), rows.join("\n") + "\n");
+
+    assert_eq!(
+        home.all("SELECT agent, key, session_id, channel FROM session_keys"),
+        [
+            "'main'|'agent:main:cron:job-1'|'433d5b15-0000-4000-8000-000000000003'|NULL".to_owned(),
+            format!("'main'|'agent:main:main'|'{FIRST}'|'telegram'"),
+            format!("'main'|'agent:main:telegram:group:-100123'|'{SECOND}'|'telegram'"),
+            "'work'|'agent:main:main'|'e6214aca-607c-412a-963e-9616a4fe156a'|NULL".to_owned(),
+        ]
+    );
+
+    // Nothing is opened while nothing changes.
+    let report = sync(&home);
+    assert_eq!((report.databases_opened, report.bytes_read, report.bytes_verified), (0, 0, 0));
+    assert_eq!((report.sources, report.sources_changed, report.lines_parsed), (3, 0, 0));
+
+    let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+    let openclaw = status.formats.iter().find(|format| format.format == "openclaw").unwrap();
+    assert_eq!((openclaw.databases, openclaw.database_sessions, openclaw.sessions), (2, 3, 3));
+    let cursors = quipu_ledger::cursors(&home.open()).unwrap();
+    let kinds: Vec<_> =
+        cursors.iter().map(|cursor| (cursor.kind.as_str(), cursor.row, cursor.rows)).collect();
+    assert_eq!(
+        kinds,
+        [
+            ("database", None, Some(2)),
+            ("rows", Some(9), Some(10)),
+            ("rows", Some(5), Some(6)),
+            ("database", None, Some(1)),
+            ("rows", Some(7), Some(8)),
+        ]
+    );
+}
+
+#[test]
+fn keys_that_lead_elsewhere() {
+    let home = Home::new();
+    real(&home, "imported", DATABASE);
+    sync(&home);
+    let noted = "SELECT count(*) FROM key_history";
+    assert_eq!(home.one::<i64>(noted), 3);
+    // Counters and times are no news.
+    change(
+        &home,
+        "UPDATE session_nodes SET updated_at = updated_at + 1,
+                entry_json = json_set(entry_json, '$.inputTokens', 77)",
+    );
+    sync(&home);
+    assert_eq!(home.one::<i64>(noted), 3);
+    assert!(home.one::<String>("SELECT fields FROM session_keys LIMIT 1").contains("77"));
+    // A reset: the key leads to another session, and remembers the one before.
+    change(
+        &home,
+        &format!(
+            "INSERT INTO session_windows (session_id, session_key, previous_session_id, reason, created_at, updated_at)
+             VALUES ('next', 'agent:main:main', '{FIRST}', 'reset', 1894766190579, 1);
+             UPDATE session_nodes SET current_session_id = 'next' WHERE session_key = 'agent:main:main';
+             INSERT INTO session_nodes (session_key, current_session_id, entry_json, updated_at, parent_session_key)
+             VALUES ('agent:main:subagent:x', '{SECOND}', 'no json', 1, 'agent:main:main');
+             DELETE FROM session_nodes WHERE session_key = 'agent:main:telegram:group:-100123'"
+        ),
+    );
+    sync(&home);
+    let child = format!("SELECT part, parent_id FROM sessions WHERE session_id = '{SECOND}'");
+    assert_eq!(home.all(&child), ["'subagent'|'next'"]);
+    assert_eq!(
+        home.all("SELECT key FROM session_keys WHERE session_id IN ('next')"),
+        ["'agent:main:main'"]
+    );
+    let index = restored(&home, "sessions.json");
+    assert!(index.contains("\"quipu:broken\":true") && index.contains("\"quipu:windows\""));
+}
+
+#[test]
+fn a_file_an_archive_and_rows_are_one_session() {
+    let home = Home::new();
+    // What 2026.9.6 imported: the header's id is another, everything else is byte for byte the same.
+    let original = fs::read_to_string(
+        fixtures("openclaw")
+            .join("agents/pi73/sessions/06-compaction_01a1e05d-b128-7756-911a-ca0977e2006b.jsonl"),
+    )
+    .unwrap();
+    home.write(&format!(".openclaw/agents/main/sessions/{FIRST}.jsonl"), &original);
+    let imported = original.replacen("01a1e05d-b128-7756-911a-ca0977e2006b", FIRST, 1);
+    home.write(
+        &format!(".openclaw/agents/main/sessions/{FIRST}.jsonl.reset.2026-02-04T10-30-00Z"),
+        &imported,
+    );
+    sync(&home);
+    let usage = "SELECT count(*), sum(output) FROM usage WHERE is_counted";
+    let (bill, bytes) =
+        (home.all(usage), home.one::<i64>("SELECT sum(length) FROM records WHERE same_as IS NULL"));
+    real(&home, "imported", DATABASE);
+    let report = sync(&home);
+    assert_eq!(report.records_added, 16);
+    // Nothing of the first session is stored again.
+    let same = "SELECT count(*) FROM records WHERE same_as IS NOT NULL";
+    assert!(home.one::<i64>(same) >= 10);
+    let session = format!("SELECT id FROM sessions WHERE session_id = '{FIRST}'");
+    assert_eq!(home.all(&session).len(), 1);
+    let with_id =
+        format!("SELECT count(*) FROM entries WHERE uuid IS NOT NULL AND session = ({session})");
+    assert_eq!(home.one::<i64>(&with_id), 9);
+    let headers =
+        format!("SELECT count(*) FROM entries WHERE uuid IS NULL AND session = ({session})");
+    assert_eq!(home.one::<i64>(&headers), 2, "as the file has it and as the importer wrote it");
+    let seen = format!(
+        "SELECT min(n), max(n) FROM (SELECT count(*) AS n FROM sightings s JOIN entries e ON e.id = s.entry
+          WHERE e.session = ({session}) AND e.uuid IS NOT NULL GROUP BY e.id)"
+    );
+    assert_eq!(home.all(&seen), ["2|2"]);
+    assert_eq!(home.problems().get("id_reused"), None);
+    let stored = home.one::<i64>("SELECT sum(length) FROM records WHERE same_as IS NULL");
+    let second = home.one::<i64>(&format!(
+        "SELECT sum(g.cursor) FROM sources s JOIN generations g ON g.source = s.id WHERE CAST(s.path AS TEXT) LIKE '%{SECOND}%'"
+    ));
+    let journal = home.one::<i64>("SELECT cursor FROM generations WHERE id = 1");
+    assert!(stored <= bytes + second + journal, "{stored} of {bytes} + {second}");
+    let first = format!("{} AND session = ({session})", usage);
+    assert_eq!(home.all(&first), bill);
+
+    // And deleted: the rows become an archive in the database.
+    let blob = zstd::encode_all(imported.as_bytes(), 1).unwrap();
+    let conn = writer(&home, DATABASE);
+    conn.execute(
+        "INSERT INTO session_transcript_archives
+            (session_id, generation, session_key, reason, encoding, archive_blob, archive_sha256,
+             archive_name, created_at)
+         VALUES (?1, 'g', 'agent:main:main', 'deleted', 'zstd', ?2, ?3, ?4, 1)",
+        params![
+            FIRST,
+            blob,
+            "0".repeat(64),
+            format!("{FIRST}.jsonl.deleted.2026-11-15T18-00-00.000Z.zst")
+        ],
+    )
+    .unwrap();
+    conn.execute("DELETE FROM transcript_events WHERE session_id = ?1", [FIRST]).unwrap();
+    conn.close().unwrap();
+    settle(&home.path(DATABASE));
+    let report = sync(&home);
+    assert_eq!((report.records_added, report.gone), (10, 1));
+    assert_eq!(home.one::<i64>(&with_id), 9);
+    assert_eq!(home.all(&seen), ["3|3"]);
+    assert_eq!(home.all(&first), bill);
+    let name = format!("{FIRST}.jsonl.deleted.2026-11-15T18-00-00.000Z");
+    assert_eq!(restored(&home, &name), imported);
+    assert_eq!(sync(&home).databases_opened, 0);
+    for file in ["", ".reset.2026-02-04T10-30-00Z"] {
+        home.remove(&format!(".openclaw/agents/main/sessions/{FIRST}.jsonl{file}"));
+    }
+    sync(&home);
+    let state = format!("SELECT state FROM sessions WHERE session_id = '{FIRST}'");
+    assert_eq!(home.one::<String>(&state), "deleted");
+}
+
+#[test]
+fn a_file_after_its_rows() {
+    let home = Home::new();
+    loose(&home, 23, "");
+    grow(&home, "s", 0..20);
+    sync(&home);
+    let lines: String =
+        (1..20).map(|number| event(number, &format!("word{number}")) + "\n").collect();
+    home.write(".openclaw/agents/main/sessions/s.jsonl", header("s") + "\n" + &lines);
+    sync(&home);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 1);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 19);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sightings"), 19);
+}
+
+#[test]
+fn growth() {
+    let home = Home::new();
+    loose(&home, 4, "");
+    let mut rows = 0;
+    for to in [1, 2, 30, 31, 1200, 1201] {
+        grow(&home, "s", rows..to);
+        let report = sync(&home);
+        assert_eq!(report.records_added, u64::from(to - rows));
+        assert_eq!(report.rewritten, 0);
+        rows = to;
+    }
+    grow(&home, "other", 0..3);
+    let report = sync(&home);
+    assert_eq!((report.records_added, report.lines_parsed), (3, 3));
+    assert_eq!(home.problems(), BTreeMap::new());
+    assert_eq!(restored(&home, "s.jsonl").lines().count(), 1201);
+    assert_eq!(home.hits("word1200"), 1);
+}
+
+#[test]
+fn a93_a_new_watermark_is_a_new_life() {
+    let home = Home::new();
+    loose(
+        &home,
+        23,
+        "CREATE TABLE transcript_rewrite_watermarks (session_id TEXT PRIMARY KEY, generation TEXT);
+         INSERT INTO transcript_rewrite_watermarks VALUES ('s', 'a'), ('t', 'x')",
+    );
+    grow(&home, "s", 0..10);
+    grow(&home, "t", 0..10);
+    sync(&home);
+    // The third row is gone, the fourth is another, and numbers start again at 0.
+    change(
+        &home,
+        &format!(
+            "UPDATE transcript_rewrite_watermarks SET generation = 'b' WHERE session_id = 's';
+             DELETE FROM transcript_events WHERE session_id = 's' AND seq = 3;
+             UPDATE transcript_events SET event_json = '{}' WHERE session_id = 's' AND seq = 4;
+             UPDATE transcript_events SET seq = seq - 1 WHERE session_id = 's' AND seq > 3",
+            event(4, "changed")
+        ),
+    );
+    let report = sync(&home);
+    assert_eq!((report.records_added, report.rewritten, report.lines_parsed), (1, 1, 1));
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM absent"), 2);
+    assert_eq!(home.hits("word3"), 2, "kept");
+    assert_eq!(restored(&home, "s.jsonl").lines().count(), 9);
+    let lives = home.restored(Generations::All);
+    let old = &lives["openclaw/agents/main/agent/openclaw-agent.sqlite/s.jsonl.generation-1"];
+    assert_eq!(old.iter().filter(|byte| **byte == b'\n').count(), 10);
+    grow(&home, "s", 9..12);
+    assert_eq!(sync(&home).records_added, 3);
+    assert_eq!(home.problems().keys().collect::<Vec<_>>(), ["id_reused", "source_rewritten"]);
+}
+
+#[test]
+fn a_schema_that_learns_of_watermarks_rewrites_nothing() {
+    let home = Home::new();
+    loose(&home, 4, "");
+    grow(&home, "s", 0..10);
+    sync(&home);
+    change(
+        &home,
+        "CREATE TABLE transcript_rewrite_watermarks (session_id TEXT PRIMARY KEY, generation TEXT);
+         INSERT INTO transcript_rewrite_watermarks VALUES ('s', 'a'); PRAGMA user_version = 9",
+    );
+    grow(&home, "s", 10..12);
+    let report = sync(&home);
+    assert_eq!((report.records_added, report.rewritten), (2, 0));
+    assert_eq!(home.one::<String>("SELECT rewrite FROM row_cursors WHERE rewrite <> ''"), "a");
+}
+
+#[test]
+fn a72_numbers_with_gaps_twins_and_below_zero() {
+    let home = Home::new();
+    loose(&home, 4, "");
+    let conn = writer(&home, DATABASE);
+    for (number, seq) in [-5, -4, 0, 0, 1, i64::MAX].into_iter().enumerate() {
+        insert(&conn, "s", seq, &event(number as u32, &format!("number{number}")));
+    }
+    conn.execute_batch("INSERT INTO transcript_events (session_id, seq, event_json) VALUES ('s', NULL, '{}'), ('s', 'x', '{}')")
+        .unwrap();
+    conn.close().unwrap();
+    let report = sync(&home);
+    assert_eq!(report.records_added, 6);
+    assert_eq!(reasons(&report).len(), 1, "{:?}", reasons(&report));
+    assert_eq!(home.problems().get("row_gap"), Some(&3));
+    assert_eq!(
+        home.all("SELECT number FROM record_rows ORDER BY seq"),
+        ["-4", "-5", "0", "0", "1", "9223372036854775807"]
+    );
+    for number in 0..6 {
+        assert_eq!(home.hits(&format!("number{number}")), 1);
+    }
+    // A row that is put in between is a rewrite that adds one record.
+    change(
+        &home,
+        &format!(
+            "INSERT INTO transcript_events (session_id, seq, event_json) VALUES ('s', -3, '{}')",
+            event(77, "between")
+        ),
+    );
+    let report = sync(&home);
+    assert_eq!((report.records_added, report.rewritten), (1, 1));
+    assert_eq!(restored(&home, "s.jsonl").lines().nth(2), Some(event(77, "between").as_str()));
+}
+
+#[test]
+fn a72_events_that_are_no_text() {
+    let home = Home::new();
+    loose(&home, 4, "");
+    let conn = writer(&home, DATABASE);
+    insert(&conn, "s", 0, &header("s"));
+    let put =
+        |seq: i64, json: &dyn rusqlite::ToSql, zstd: &dyn rusqlite::ToSql, length: Option<i64>| {
+            conn.execute(
+                "INSERT INTO transcript_events VALUES ('s', ?1, ?2, ?3, ?4)",
+                params![seq, json, zstd, length],
+            )
+            .unwrap();
+        };
+    let null = rusqlite::types::Null;
+    put(1, &null, &null, None);
+    put(2, &event(2, "from a blob").into_bytes(), &null, None);
+    put(3, &7, &null, None);
+    put(4, &1.5, &null, None);
+    let packed = |text: &[u8]| zstd::encode_all(text, 1).unwrap();
+    let long = event(5, &format!("packed {}", "x ".repeat(4000)));
+    put(5, &null, &packed(long.as_bytes()), Some(long.len() as i64));
+    put(6, &null, &packed(event(6, "wronglength").as_bytes()), Some(3));
+    put(7, &null, &b"not zstd at all".to_vec(), Some(10));
+    // A bomb: 64 MiB of nothing.
+    put(8, &null, &packed(&vec![b' '; 64 << 20]), Some(64 << 20));
+    conn.execute_batch(
+        "INSERT INTO transcript_events (session_id, seq, event_json)
+         VALUES ('s', 9, CAST(x'7b2274797065223a226d657373616765222c226964223a22ff22' AS TEXT))",
+    )
+    .unwrap();
+    conn.close().unwrap();
+    let report = sync(&home);
+    assert_eq!(report.records_added, 10);
+    assert_eq!(home.hits("packed"), 1);
+    assert_eq!(home.hits("wronglength"), 1);
+    assert_eq!(home.hits("blob"), 1);
+    assert_eq!(home.problems().get("row_empty"), Some(&1));
+    assert_eq!(reasons(&report).len(), 1, "{:?}", reasons(&report));
+    let lines: Vec<Vec<u8>> = home.restored(Generations::Newest)
+        ["openclaw/agents/main/agent/openclaw-agent.sqlite/s.jsonl"]
+        .split(|byte| *byte == b'\n')
+        .map(<[u8]>::to_vec)
+        .collect();
+    assert_eq!(lines[1], b"");
+    assert_eq!(lines[3], b"7");
+    assert_eq!(lines[5], long.as_bytes());
+    assert_eq!(lines[7], b"not zstd at all");
+}
+
+#[test]
+fn a72_rows_that_are_deleted_later() {
+    let home = Home::new();
+    loose(&home, 4, "");
+    grow(&home, "s", 0..10);
+    grow(&home, "t", 0..4);
+    sync(&home);
+    for (sql, left) in [
+        ("DELETE FROM transcript_events WHERE session_id = 's' AND seq = 5", 9),
+        ("DELETE FROM transcript_events WHERE session_id = 's' AND seq > 7", 7),
+        ("DELETE FROM transcript_events WHERE session_id = 's' AND seq < 2", 5),
+    ] {
+        change(&home, sql);
+        let report = sync(&home);
+        assert_eq!((report.records_added, report.rewritten), (0, 1), "{sql}");
+        assert_eq!(restored(&home, "s.jsonl").lines().count(), left);
+    }
+    change(&home, "DELETE FROM transcript_events WHERE session_id = 's'");
+    assert_eq!(sync(&home).gone, 1);
+    let state = "SELECT state FROM sessions WHERE session_id = 's'";
+    assert_eq!(home.one::<String>(state), "gone");
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 9 + 3);
+    // And back, with one row that is new.
+    grow(&home, "s", 0..3);
+    grow(&home, "s", 20..21);
+    let report = sync(&home);
+    assert_eq!(report.records_added, 3, "the first two rows were not in the last life");
+    assert_eq!(home.one::<String>(state), "live");
+    home.remove(DATABASE);
+    assert_eq!(sync(&home).gone, 3);
+    assert_eq!(home.one::<String>(state), "gone");
+    assert_eq!(sync(&home).gone, 0);
+}
+
+#[test]
+fn a_last_row_that_changes_in_place() {
+    let home = Home::new();
+    loose(&home, 4, "");
+    grow(&home, "s", 0..10);
+    sync(&home);
+    change(
+        &home,
+        &format!("UPDATE transcript_events SET event_json = '{}' WHERE seq = 9", event(9, "other")),
+    );
+    let report = sync(&home);
+    assert_eq!((report.records_added, report.rewritten), (1, 1));
+    assert_eq!(home.hits("other"), 1);
+}
+
+#[test]
+fn written_to_while_it_is_read() {
+    let home = Home::quick();
+    loose(&home, 23, "");
+    let conn = writer(&home, DATABASE);
+    let fill = |session: u32| {
+        conn.execute_batch("BEGIN").unwrap();
+        for number in 0..40_u32 {
+            let text = format!("word{number} {}", "long ".repeat(5000));
+            insert(&conn, &format!("s{session}"), number.into(), &event(number, &text));
+        }
+        conn.execute_batch("COMMIT").unwrap();
+    };
+    (0..12).for_each(fill);
+    // Whatever is read after the first batch is thrown away: the file is another.
+    let mut batches = 0;
+    let report = quipu_ledger::collect(&mut home.open(), &home.roots(), &mut |progress| {
+        if let quipu_ledger::Progress::Stored { .. } = progress {
+            batches += 1;
+            fill(100);
+        }
+    })
+    .unwrap();
+    assert_eq!(batches, 1);
+    assert!(reasons(&report)[0].contains("written to while it was read"), "{:?}", reasons(&report));
+    let stored = home.one::<i64>("SELECT count(*) FROM record_rows");
+    assert!(stored > 0 && stored < 12 * 40, "{stored}");
+    sync(&home);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM record_rows"), 13 * 40);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM generations WHERE number > 1"), 0);
+}
+
+/// Another process: writes a row and then just holds the database open, until it is killed.
+pub(crate) fn hold(home: &Home) {
+    let conn = writer(home, DATABASE);
+    conn.pragma_update(None, "journal_mode", "WAL").unwrap();
+    conn.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
+    insert(&conn, "s", 1, &event(1, "held"));
+    std::io::stdout().write_all(b"holding\n").unwrap();
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn a70_another_process_holds_it_and_nothing_is_left_there() {
+    let home = Home::new();
+    loose(&home, 23, "");
+    grow(&home, "s", 0..1);
+    let mut child = child::command(&home, "hold a database")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    while !lines.next().unwrap().unwrap().contains("holding") {}
+    let before = listing(&home);
+    assert_eq!(before.len(), 3, "{before:?}");
+    let report = sync(&home);
+    assert_eq!(reasons(&report), [""; 0]);
+    assert_eq!(report.records_added, 2);
+    assert_eq!(home.hits("held"), 1);
+    assert_eq!(listing(&home), before);
+
+    // Killed, it leaves log and index behind: read as they are.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    settle(&home.path(DATABASE));
+    let before = listing(&home);
+    assert_eq!(before.len(), 3);
+    assert_eq!(sync(&home).databases_opened, 1);
+    assert_eq!(listing(&home), before);
+    assert_eq!(sync(&home).databases_opened, 0);
+
+    // Without the index, a private copy is read, and nothing is left of that either.
+    let index = home.path(&format!("{DATABASE}-shm"));
+    fs::remove_file(index).unwrap();
+    let mut conn = home.sql();
+    conn.execute("UPDATE generations SET size = 1 WHERE cursor = 0", []).unwrap();
+    let tx = conn.transaction().unwrap();
+    tx.rollback().unwrap();
+    drop(conn);
+    let before = listing(&home);
+    assert_eq!(before.len(), 2);
+    let left = home.scratch("data/ledger.db.copy-0");
+    fs::create_dir_all(&left).unwrap();
+    fs::write(left.join("in-use"), "").unwrap();
+    fs::write(left.join("database"), "secrets").unwrap();
+    let report = sync(&home);
+    assert_eq!((report.databases_opened, report.records_added), (1, 0));
+    assert_eq!(reasons(&report), [""; 0]);
+    assert_eq!(listing(&home), before);
+    let data: Vec<String> = home.ledger_bytes().into_keys().collect();
+    assert!(!data.iter().any(|name| name.contains("copy")), "{data:?}");
+}
+
+#[test]
+fn a70_a_log_without_its_index() {
+    let home = Home::new();
+    loose(&home, 23, "PRAGMA journal_mode = WAL");
+    let conn = writer(&home, DATABASE);
+    conn.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
+    insert(&conn, "s", 0, &header("s"));
+    insert(&conn, "s", 1, &event(1, "only in the log"));
+    // What a machine that lost its power leaves behind.
+    let agent = home.path(".openclaw/agents/other/agent");
+    fs::create_dir_all(&agent).unwrap();
+    for suffix in ["", "-wal"] {
+        let name = format!("openclaw-agent.sqlite{suffix}");
+        fs::copy(home.path(DATABASE).with_file_name(&name), agent.join(&name)).unwrap();
+    }
+    let other = home.path(".openclaw/agents/other/agent/openclaw-agent.sqlite");
+    settle(&other);
+    let names = || fs::read_dir(&agent).unwrap().count();
+    assert_eq!(names(), 2);
+    let report = sync(&home);
+    assert_eq!(reasons(&report), [""; 0]);
+    assert_eq!(report.records_added, 4);
+    assert_eq!(home.hits("log"), 2);
+    assert_eq!(names(), 2);
+    // A torn log is what SQLite makes of it: everything up to the tear.
+    let log = File::options().write(true).open(agent.join("openclaw-agent.sqlite-wal")).unwrap();
+    log.set_len(log.metadata().unwrap().len() - 100).unwrap();
+    drop(log);
+    sync(&home);
+    assert_eq!(home.hits("log"), 2);
+}
+
+#[test]
+fn a70_locked_by_a_writer() {
+    let home = Home::new();
+    loose(&home, 23, "");
+    grow(&home, "s", 0..5);
+    home.write(MAIN, line("user", &uuid(1), None, "goes on"));
+    let conn = writer(&home, DATABASE);
+    conn.execute_batch("PRAGMA cache_spill = 1; PRAGMA cache_size = 1; BEGIN EXCLUSIVE").unwrap();
+    for number in 5..500 {
+        insert(&conn, "s", number, &event(number as u32, &"long ".repeat(200)));
+    }
+    let report = sync(&home);
+    assert_eq!(home.hits("goes"), 1, "other sources go on");
+    assert_eq!(report.records_added, 1);
+    assert!(reasons(&report)[0].contains("locked by another program"), "{:?}", reasons(&report));
+    conn.execute_batch("COMMIT").unwrap();
+    drop(conn);
+    assert_eq!(sync(&home).records_added, 500);
+}
+
+/// Checks that a database is refused for this reason, that other sources go on, that it is not
+/// opened again before it changes, and that status says the same.
+#[track_caller]
+fn is_refused(home: &Home, why: &str) {
+    home.write(MAIN, line("user", &uuid(1), None, "goes on"));
+    settle(&home.path(DATABASE));
+    let report = sync(home);
+    assert_eq!(home.hits("goes"), 1, "other sources go on");
+    assert!(reasons(&report).iter().any(|reason| reason.contains(why)), "{:?}", reasons(&report));
+    let report = sync(home);
+    assert_eq!(report.databases_opened, 0);
+    assert!(reasons(&report).iter().any(|reason| reason.contains(why)), "{:?}", reasons(&report));
+    let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+    let skipped = status.formats.iter().flat_map(|format| &format.skipped);
+    assert!(skipped.into_iter().any(|skipped| skipped.reason.contains(why)));
+    // Mended, it is collected.
+    if home.path(DATABASE).is_dir() {
+        fs::remove_dir(home.path(DATABASE)).unwrap();
+    }
+    let before = home.one::<i64>("SELECT count(*) FROM record_rows");
+    loose(home, 23, "");
+    grow(home, "mended", 0..3);
+    let report = sync(home);
+    assert_eq!(reasons(&report), [""; 0]);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM record_rows"), before + 3);
+}
+
+#[test]
+fn a70_no_bytes() {
+    let home = Home::new();
+    home.write(DATABASE, "");
+    is_refused(&home, "an empty file");
+}
+
+#[test]
+fn a70_encrypted() {
+    let home = Home::new();
+    let mut prng = Prng::new(1);
+    let garbage: Vec<u8> = (0..8192).map(|_| prng.below(256) as u8).collect();
+    home.write(DATABASE, garbage);
+    is_refused(&home, "not an SQLite database, or an encrypted one");
+}
+
+#[test]
+fn a70_garbage_behind_a_good_header() {
+    let home = Home::new();
+    let mut garbage = b"SQLite format 3\0".to_vec();
+    garbage.extend(std::iter::repeat_n(0xA5, 8192));
+    home.write(DATABASE, garbage);
+    is_refused(&home, "not an SQLite database");
+}
+
+#[test]
+fn a70_a_folder_of_that_name() {
+    let home = Home::new();
+    fs::create_dir_all(home.path(DATABASE)).unwrap();
+    is_refused(&home, "a folder where OpenClaw's session database should be");
+}
+
+#[test]
+fn a70_no_table_of_transcripts() {
+    let home = Home::new();
+    home.folder_for(DATABASE);
+    change(&home, "CREATE TABLE other (a)");
+    is_refused(&home, "it has no table of transcripts");
+}
+
+#[test]
+fn a70_a_table_without_events() {
+    let home = Home::new();
+    home.folder_for(DATABASE);
+    change(&home, "CREATE TABLE transcript_events (session_id, seq)");
+    is_refused(&home, "lacks a column");
+}
+
+#[test]
+fn a70_a_damaged_page() {
+    let home = Home::new();
+    real(&home, "imported", DATABASE);
+    let conn = writer(&home, DATABASE);
+    // Rows that fill pages of their own, one of which is lost.
+    for number in 10..60 {
+        conn.execute(
+            "INSERT INTO transcript_events (session_id, seq, event_json, created_at)
+             VALUES (?1, ?2, ?3, 1)",
+            params![FIRST, number, event(number as u32, &"long ".repeat(150))],
+        )
+        .unwrap();
+    }
+    let page: u32 = conn
+        .query_row(
+            "SELECT rootpage FROM sqlite_schema WHERE name = 'transcript_events'",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    conn.close().unwrap();
+    let mut bytes = fs::read(home.path(DATABASE)).unwrap();
+    let at = (page as usize - 1) * 4096;
+    bytes[at..at + 4096].fill(0xEE);
+    home.write(DATABASE, bytes);
+    is_refused(&home, "damaged");
+}
+
+#[test]
+fn any_flipped_byte_is_data() {
+    let home = Home::quick();
+    real(&home, "native", DATABASE);
+    let good = fs::read(home.path(DATABASE)).unwrap();
+    let mut prng = Prng::new(7);
+    for _ in 0..60 {
+        let mut bytes = good.clone();
+        for _ in 0..1 + prng.below(40) {
+            let at = prng.below(bytes.len() as u64) as usize;
+            bytes[at] = prng.below(256) as u8;
+        }
+        if prng.below(4) == 0 {
+            bytes.truncate(prng.below(good.len() as u64) as usize);
+        }
+        home.write(DATABASE, bytes);
+        home.sync();
+    }
+    home.write(DATABASE, good);
+    home.sync();
+    home.assert_sound();
+    home.assert_rebuilds();
+    assert_eq!(restored(&home, "e6214aca-607c-412a-963e-9616a4fe156a.jsonl").lines().count(), 8);
+}
+
+#[test]
+fn older_and_newer_schemas() {
+    for (schema, table) in [
+        (
+            4,
+            "CREATE TABLE transcript_events (session_id TEXT NOT NULL, seq INTEGER NOT NULL, event_json TEXT NOT NULL, PRIMARY KEY (session_id, seq)) STRICT",
+        ),
+        (
+            4,
+            "CREATE TABLE transcript_events (session_id TEXT, seq INTEGER, event_json TEXT, PRIMARY KEY (session_id, seq)) WITHOUT ROWID",
+        ),
+        (
+            12,
+            "CREATE TABLE transcript_events (session_id TEXT, seq INTEGER, event_json TEXT, created_at INTEGER); CREATE TABLE sessions (session_key TEXT, session_id TEXT, entry_json TEXT)",
+        ),
+        (
+            99,
+            "CREATE TABLE transcript_events (session_id TEXT, seq INTEGER, event_json TEXT, surprise BLOB); CREATE TABLE session_nodes (new_shape); CREATE VIEW session_windows AS SELECT 1",
+        ),
+    ] {
+        let home = Home::new();
+        home.folder_for(DATABASE);
+        change(&home, &format!("{table}; PRAGMA user_version = {schema}"));
+        grow(&home, "s", 0..5);
+        let report = sync(&home);
+        assert_eq!((report.records_added, reasons(&report)), (5, vec![]), "{table}");
+        grow(&home, "s", 5..8);
+        assert_eq!(sync(&home).records_added, 3);
+        let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+        let warnings: Vec<_> = status.formats.iter().flat_map(|format| &format.warnings).collect();
+        assert_eq!(warnings.len(), usize::from(schema > 23));
+    }
+}
+
+#[test]
+fn a92_other_tables_are_never_read() {
+    let home = Home::new();
+    real(&home, "imported", DATABASE);
+    let canary = "CANARY-4b1f";
+    change(
+        &home,
+        &format!(
+            "INSERT INTO cache_entries SELECT * FROM cache_entries WHERE 0;
+             DROP TABLE auth_profile_store;
+             CREATE TABLE auth_profile_store (store_key, store_json);
+             INSERT INTO auth_profile_store VALUES ('k', '{canary}');
+             DROP TABLE auth_profile_state;
+             CREATE TABLE auth_profile_state (state_json);
+             INSERT INTO auth_profile_state VALUES ('{canary}');
+             DROP TABLE cache_entries;
+             CREATE TABLE cache_entries (value);
+             INSERT INTO cache_entries VALUES ('{canary}')"
+        ),
+    );
+    home.write(".openclaw/state/openclaw.sqlite", canary);
+    sync(&home);
+    assert_eq!(home.hits("Summary"), 1);
+    // Not by way of a view, a virtual table or a computed column either.
+    for trick in [
+        "CREATE VIEW transcript_events AS SELECT 's' AS session_id, 0 AS seq, store_json AS event_json FROM auth_profile_store",
+        "CREATE VIRTUAL TABLE transcript_events USING fts5 (session_id, seq, event_json)",
+        "CREATE VIRTUAL TABLE transcript_events USING fts5 (session_id, seq, event_json, content = auth_profile_store)",
+    ] {
+        home.remove(DATABASE);
+        change(
+            &home,
+            &format!(
+                "CREATE TABLE auth_profile_store (store_key, store_json);
+                 INSERT INTO auth_profile_store VALUES ('k', '{canary}'); {trick}"
+            ),
+        );
+        let report = sync(&home);
+        let is_refused = |reason: &String| reason.contains("no table of transcripts");
+        assert!(reasons(&report).iter().any(is_refused), "{:?}", reasons(&report));
+    }
+    for (name, bytes) in home.ledger_bytes() {
+        let found = bytes.windows(canary.len()).any(|window| window == canary.as_bytes());
+        assert!(!found, "{name} holds the canary");
+    }
+}
+
+#[test]
+fn ids_never_become_paths() {
+    let home = Home::new();
+    loose(&home, 4, "");
+    let ids = [
+        "../../../etc/passwd",
+        "/etc/passwd",
+        ".",
+        "..",
+        "a/b",
+        "a\\b",
+        "x\0y",
+        "%2e",
+        "a.jsonl.reset.b",
+        "\u{1f99e}",
+        "CON",
+        "-rf",
+        " ",
+    ];
+    for id in ids {
+        grow(&home, id, 0..2);
+    }
+    grow(&home, "", 0..2);
+    grow(&home, &"long".repeat(100), 0..2);
+    let conn = writer(&home, DATABASE);
+    conn.execute(
+        "INSERT INTO transcript_events (session_id, seq, event_json) VALUES (x'ff', 0, '{}')",
+        [],
+    )
+    .unwrap();
+    conn.close().unwrap();
+    let report = sync(&home);
+    assert_eq!(report.records_added, 2 * ids.len() as u64);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), ids.len() as i64);
+    for id in ids {
+        let found: i64 = home
+            .sql()
+            .query_row("SELECT count(*) FROM sessions WHERE session_id = ?1", [id], |row| {
+                row.get(0)
+            })
+            .unwrap();
+        assert_eq!(found, 1, "{id:?}");
+    }
+    assert_eq!(home.restored(Generations::All).len(), ids.len());
+}
+
+#[test]
+fn archives_and_cold_archives() {
+    let home = Home::new();
+    real(&home, "imported", DATABASE);
+    let text = |word: &str| format!("{}\n{}\n", header("old"), event(1, word));
+    let conn = writer(&home, DATABASE);
+    let put = |session: &str, generation: &str, reason: &str, blob: Vec<u8>, name: &str| {
+        conn.execute(
+            "INSERT INTO session_transcript_archives
+                (session_id, generation, session_key, reason, encoding, archive_blob,
+                 archive_sha256, archive_name, created_at)
+             VALUES (?1, ?2, 'k', ?3, 'identity', ?4, ?5, ?6, 1794766190579)",
+            params![session, generation, reason, blob, format!("{:0>64}", name.len()), name],
+        )
+        .unwrap();
+    };
+    put(
+        "old",
+        "1",
+        "reset",
+        text("resetword").into_bytes(),
+        "old.jsonl.reset.2026-11-15T18-00-00.000Z",
+    );
+    put(
+        "old",
+        "2",
+        "deleted",
+        text("resetword").into_bytes(),
+        "old.jsonl.deleted.2026-11-15T19-00-00.000Z",
+    );
+    put("odd", "../3", "deleted", text("oddname").into_bytes(), "..hidden");
+    put(
+        "torn",
+        "4",
+        "deleted",
+        text("torn").trim_end().as_bytes().to_vec(),
+        "torn.jsonl.deleted.x",
+    );
+    let mut broken = zstd::encode_all(text("broken").as_bytes(), 1).unwrap();
+    broken.truncate(12);
+    put("broken", "5", "deleted", broken, "broken.jsonl.deleted.x.zst");
+    conn.execute(
+        "INSERT INTO session_transcript_cold_archives VALUES ('cold', 'g', 'abc.jsonl.zst', ?1, 2, 1, 1, 1, 1, 'sqlite', ?2)",
+        params!["1".repeat(64), zstd::encode_all(text("coldword").as_bytes(), 1).unwrap()],
+    )
+    .unwrap();
+    conn.close().unwrap();
+    settle(&home.path(DATABASE));
+    let report = sync(&home);
+    assert_eq!(reasons(&report).len(), 2, "{:?}", reasons(&report));
+    assert!(reasons(&report).iter().any(|reason| reason.contains("broken.jsonl.deleted")));
+    assert_eq!((home.hits("resetword"), home.hits("oddname"), home.hits("coldword")), (1, 1, 1));
+    let states =
+        "SELECT session_id, state FROM sessions WHERE session_id IN ('old', 'odd', 'torn', 'cold')";
+    assert_eq!(
+        home.all(states),
+        ["'cold'|'archived'", "'odd'|'deleted'", "'old'|'archived'", "'torn'|'deleted'"]
+    );
+    assert_eq!(restored(&home, "torn.jsonl.deleted.x"), text("torn").trim_end());
+    assert_eq!(restored(&home, "odd.jsonl.deleted.%2E.%2F3").lines().count(), 2);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM entries WHERE type = 'session' AND session = (SELECT id FROM sessions WHERE session_id = 'old')"), 1);
+    assert_eq!(sync(&home).databases_opened, 0);
+}
+
+#[test]
+fn two_collectors_at_once() {
+    let home = Home::quick();
+    loose(&home, 23, "");
+    for session in 0..20 {
+        grow(&home, &format!("s{session}"), 0..20);
+    }
+    child::finish(child::start(&home, "collect", 8));
+    home.sync();
+    home.assert_sound();
+    home.assert_rebuilds();
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM record_rows"), 400);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 20 * 19);
+}
+
+#[test]
+fn killed_while_rows_are_collected() {
+    let home = Home::quick();
+    loose(&home, 23, "PRAGMA journal_mode = WAL");
+    let conn = writer(&home, DATABASE);
+    let mut prng = Prng::new(3);
+    let mut rows = [0_u32; 3];
+    for round in 0..60 {
+        let mut child = child::command(&home, "collect until killed")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let end = std::time::Instant::now() + Duration::from_micros(prng.below(40_000));
+        while std::time::Instant::now() < end {
+            let session = prng.below(3) as usize;
+            let number = rows[session];
+            let text =
+                event(number + 1 + 100_000 * session as u32, &format!("unique{session}x{number}"));
+            insert(&conn, &format!("s{session}"), i64::from(number), &text);
+            rows[session] += 1;
+            std::thread::sleep(Duration::from_micros(300));
+        }
+        assert!(child.try_wait().unwrap().is_none(), "the child ended by itself, round {round}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    home.sync();
+    home.assert_sound();
+    home.assert_rebuilds();
+    assert_eq!(
+        home.one::<i64>("SELECT count(*) FROM record_rows"),
+        rows.iter().map(|n| i64::from(*n)).sum::<i64>()
+    );
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM generations WHERE number > 1"), 0);
+    for (session, rows) in rows.into_iter().enumerate() {
+        assert_eq!(restored(&home, &format!("s{session}.jsonl")).lines().count(), rows as usize);
+    }
+}
