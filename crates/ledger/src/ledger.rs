@@ -71,6 +71,16 @@ impl Ledger {
 
     /// Opens an existing ledger for reading only.
     pub fn open_read_only(path: &Path) -> Result<Ledger> {
+        let ledger = Ledger::open_as_it_is(path)?;
+        let conn = &ledger.conn;
+        if user_version(conn)? < schema::truth_version() || schema::has_older_shape(conn)? {
+            return Err(Error::Older { path: path.to_owned() });
+        }
+        Ok(ledger)
+    }
+
+    /// The same, of a ledger that may have to be brought up to date first: to copy it.
+    pub(crate) fn open_as_it_is(path: &Path) -> Result<Ledger> {
         assert_sqlite()?;
         if let Found::Nothing = inspect(path)? {
             return Err(Error::Absent { path: path.to_owned() });
@@ -83,9 +93,6 @@ impl Ledger {
             (connected, _) => connected?,
         };
         refuse_newer(&conn, path)?;
-        if user_version(&conn)? < schema::truth_version() || schema::has_older_shape(&conn)? {
-            return Err(Error::Older { path: path.to_owned() });
-        }
         Ok(Ledger { path: path.to_owned(), conn, lock: None, opened, stop: None })
     }
 

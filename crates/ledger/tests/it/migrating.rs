@@ -109,6 +109,20 @@ fn f21_several_processes_migrate_at_once() {
     home.assert_rebuilds();
 }
 
+/// Backups grow old, too.
+#[test]
+fn f4_a_backup_of_version_1_is_restored() {
+    let home = old();
+    let backup = home.scratch("backup.db");
+    fs::rename(home.ledger_path(), &backup).unwrap();
+    let prepared =
+        quipu_ledger::prepare_restore(&home.ledger_path(), &backup, false, &mut |_| {}).unwrap();
+    assert_eq!(prepared.records(), 78);
+    prepared.swap().unwrap();
+    check_complete(&home);
+    home.assert_rebuilds();
+}
+
 /// A process that waited for its turn to migrate must not undo what a newer one did meanwhile.
 #[test]
 fn f22_a_newer_process_migrates_first() {
