@@ -13,6 +13,7 @@ mod collect;
 mod doctor;
 mod error;
 mod forget;
+mod frozen;
 mod ids;
 mod indexes;
 mod journal;

@@ -28,6 +28,9 @@ const PROJECTION: &str = include_str!("schema/projection.sql");
 /// The shape of the projection tables. Raise it with any change to `projection.sql` or to the fold.
 const PROJECTION_SHAPE: i64 = 3;
 
+/// A projection's version is its shape times this, plus the versions of the decoders.
+const SHAPES: i64 = 1_000_000;
+
 /// The truth schema this version writes.
 pub(crate) fn truth_version() -> i64 {
     TRUTH.len() as i64
@@ -35,9 +38,15 @@ pub(crate) fn truth_version() -> i64 {
 
 /// The projection this version writes: its shape and every decoder's version.
 pub(crate) fn projection_version() -> i64 {
-    FORMATS
-        .iter()
-        .fold(PROJECTION_SHAPE * 1_000_000, |sum, format| sum + i64::from(format.version()))
+    FORMATS.iter().fold(PROJECTION_SHAPE * SHAPES, |sum, format| sum + i64::from(format.version()))
+}
+
+/// True if the projection's tables are those of an older version, so that queries would not find
+/// their columns.
+pub(crate) fn has_older_shape(conn: &Connection) -> Result<bool> {
+    let version: i64 =
+        conn.query_row("SELECT projection_version FROM ledger", [], |row| row.get(0))?;
+    Ok(version / SHAPES < PROJECTION_SHAPE)
 }
 
 /// Brings truth from version `from` to the newest. Runs inside one transaction.

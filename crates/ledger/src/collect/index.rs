@@ -9,6 +9,7 @@ use quipu_transcript::problem::{Problem, ProblemKind};
 use serde_json::{Map, Value};
 
 use super::batch::{Began, Ends, Step};
+use super::look;
 use super::read::Reader;
 use crate::forget::Forgotten;
 use crate::indexes::{self, Packed};
@@ -67,7 +68,7 @@ impl Reader<'_, '_> {
         };
         let length = self.stat.size.min(LONGEST);
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-        if self.file.read_exact_at(&mut bytes, 0).is_err() {
+        if !look::fills(self.file, &mut bytes, 0)? {
             // It changed while we read. The next look tries again.
             return Ok(());
         }

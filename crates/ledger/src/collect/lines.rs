@@ -14,10 +14,10 @@ use super::look::{self, Look};
 use super::read::{self, READ, Reader};
 use super::rewrite::{OldLine, OldLines};
 use super::tail::{self, Tail};
-use crate::Result;
 use crate::forget::{self, Verdict};
 use crate::ids::{GenerationId, SourceId};
 use crate::project::draft::Drafter;
+use crate::{Error, Result};
 
 impl Reader<'_, '_> {
     /// Reads what is new in a file of lines.
@@ -133,9 +133,13 @@ impl Reader<'_, '_> {
         let mut cut =
             Cut { carry: tail.bytes, stored: tail.length, long: tail.long_head, ..Cut::default() };
         let mut end_of_file = self.length;
+        let mut failed = None;
         while at < end_of_file {
             let filled = cut.carry.len();
-            let got = self.fill(&mut cut.carry, at, end_of_file);
+            let got = self.fill(&mut cut.carry, at, end_of_file).unwrap_or_else(|error| {
+                failed = Some(error);
+                0
+            });
             if got == 0 {
                 // Cut short while we read: what is there is stored, the next look sees the rest.
                 end_of_file = at;
@@ -175,7 +179,8 @@ impl Reader<'_, '_> {
             ends.add(&cut.tail);
         }
         let piece = self.finish_piece(&mut cut, &ends, &mut step);
-        self.finish(piece, end_of_file)
+        self.finish(piece, end_of_file)?;
+        failed.map_or(Ok(()), |error| Err(Error::Source(error)))
     }
 
     /// How many bytes at the end of a shared file are not stored yet: of a line that is not whole,
@@ -187,7 +192,7 @@ impl Reader<'_, '_> {
     }
 
     /// Reads on from `at`, behind what `carry` holds. Returns how much was read.
-    fn fill(&mut self, carry: &mut Vec<u8>, at: u64, end_of_file: u64) -> u64 {
+    fn fill(&mut self, carry: &mut Vec<u8>, at: u64, end_of_file: u64) -> std::io::Result<u64> {
         let filled = carry.len();
         carry.resize(filled + READ.min(usize::try_from(end_of_file - at).unwrap_or(READ)), 0);
         let got = loop {
@@ -195,15 +200,14 @@ impl Reader<'_, '_> {
                 Ok(got) => break got,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
-                    let path = self.job.absolute.display();
-                    tracing::warn!(%path, at, %error, "Stopped reading a source.");
-                    break 0;
+                    carry.truncate(filled);
+                    return Err(error);
                 }
             }
         };
         carry.truncate(filled + got);
         self.work.bytes_read += got as u64;
-        got as u64
+        Ok(got as u64)
     }
 
     /// Takes in complete lines. The first of them may go on from the tail.

@@ -498,7 +498,7 @@ type Senders = [Mutex<Option<mpsc::SyncSender<Result<Batch>>>>];
 impl Readers<'_> {
     /// Takes units until there are none left.
     fn run(&self, senders: &Senders) {
-        let ledger = Ledger::open_read_only(&self.path);
+        let mut ledger = Ledger::open_read_only(&self.path);
         let mut work = Work::default();
         let mut skipped = Vec::new();
         // The writer stops giving turns when it fails.
@@ -510,13 +510,12 @@ impl Readers<'_> {
                 .and_then(|sender| sender.lock().ok().and_then(|mut sender| sender.take()));
             let Some(sender) = sender else { break };
             let is_last = number + 1 == self.units.len();
-            let outcome = match &ledger {
+            let outcome = match &mut ledger {
                 Ok(ledger) => {
                     self.unit(ledger, unit.clone(), is_last, &sender, &mut work, &mut skipped)
                 }
-                Err(error) => {
-                    Err(Error::damaged(format!("a reader cannot open the ledger: {error}")))
-                }
+                // Told once: the writer stops at the first error.
+                Err(error) => Err(std::mem::replace(error, Error::damaged("a reader stopped"))),
             };
             // If the writer has stopped, nobody listens any more.
             if let Err(error) = outcome

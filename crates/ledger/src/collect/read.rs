@@ -22,10 +22,11 @@ use super::decompress::{self, Unfolded};
 use super::discover::{Reason, RootPath, Stat};
 use super::known::HEAD;
 use super::lines::Cut;
+use super::look;
 use super::plan::Job;
 use super::view::View;
-use crate::Result;
 use crate::forget::{Forgotten, Judge};
+use crate::{Error, Result};
 
 /// How much is read at once.
 pub(super) const READ: usize = 64 << 10;
@@ -134,30 +135,10 @@ pub(crate) fn read(
         }
         return Ok(Outcome::Skipped(Reason::LeftOut(why)));
     }
-    if ledger.forgotten.concerns(format) && reader.is_forgotten_by_header(ledger.forgotten) {
-        return Ok(Outcome::Skipped(Reason::Forgotten));
+    match reader.read() {
+        Err(Error::Source(error)) => Ok(Outcome::Skipped(Reason::Unreadable(error.to_string()))),
+        outcome => outcome,
     }
-    if origin.part == Part::Agent
-        && ledger.forgotten.concerns(format)
-        && reader.works_for(ledger.forgotten)
-    {
-        return Ok(Outcome::Skipped(Reason::Forgotten));
-    }
-    if job.is_probe
-        && job.known.as_ref().is_none_or(|known| known.refused.is_some())
-        && !reader.probe()
-    {
-        reader.refuse("no line of it is a record")?;
-        return Ok(Outcome::Skipped(Reason::NotATranscript));
-    }
-    match origin.part.framing() {
-        Framing::Lines => reader.lines()?,
-        Framing::Document => reader.document()?,
-        Framing::Index => reader.index()?,
-        // Databases are no files of bytes: `rows` reads them.
-        Framing::Rows => {}
-    }
-    Ok(Outcome::Done)
 }
 
 /// Opens a source: for reading only, never waiting for the writer of a pipe, and only where it was
@@ -250,9 +231,36 @@ pub(super) struct Reader<'a, 'b> {
 }
 
 impl Reader<'_, '_> {
+    /// Reads it as what it is.
+    fn read(&mut self) -> Result<Outcome> {
+        if self.forgotten.concerns(self.format) && self.is_forgotten()? {
+            return Ok(Outcome::Skipped(Reason::Forgotten));
+        }
+        let is_known = self.job.known.as_ref().is_some_and(|known| known.refused.is_none());
+        if self.job.is_probe && !is_known && !self.probe()? {
+            self.refuse("no line of it is a record")?;
+            return Ok(Outcome::Skipped(Reason::NotATranscript));
+        }
+        match self.origin.part.framing() {
+            Framing::Lines => self.lines()?,
+            Framing::Document => self.document()?,
+            Framing::Index => self.index()?,
+            // Databases are no files of bytes: `rows` reads them.
+            Framing::Rows => {}
+        }
+        Ok(Outcome::Done)
+    }
+
     /// Whether one of the first lines is a record of this format.
-    fn probe(&mut self) -> bool {
+    fn probe(&mut self) -> Result<bool> {
         self.any_first_entry(&mut |entry| !matches!(entry.kind, Kind::Unknown))
+    }
+
+    /// Whether it belongs to a forgotten session although its path does not say so.
+    fn is_forgotten(&mut self) -> Result<bool> {
+        let forgotten = self.forgotten;
+        Ok(self.is_forgotten_by_header(forgotten)
+            || (self.origin.part == Part::Agent && self.works_for(forgotten)?))
     }
 
     /// Whether the header of a transcript whose path names no session names a forgotten one.
@@ -267,7 +275,7 @@ impl Reader<'_, '_> {
 
     /// Whether an agent that lies beside its session, not below it, says that it works for a
     /// forgotten one.
-    fn works_for(&mut self, forgotten: &Forgotten) -> bool {
+    fn works_for(&mut self, forgotten: &Forgotten) -> Result<bool> {
         let agent = self.origin.agent.clone().unwrap_or_default();
         let name = self.format.name();
         self.any_first_entry(&mut |entry| {
@@ -278,17 +286,17 @@ impl Reader<'_, '_> {
     }
 
     /// Whether one of the first entries is such a one.
-    fn any_first_entry(&mut self, is_such: &mut dyn FnMut(&Entry<'_>) -> bool) -> bool {
+    fn any_first_entry(&mut self, is_such: &mut dyn FnMut(&Entry<'_>) -> bool) -> Result<bool> {
         let mut head = vec![0; PROBE.min(usize::try_from(self.length).unwrap_or(PROBE))];
-        if self.file.read_exact_at(&mut head, 0).is_err() {
-            return false;
+        if !look::fills(self.file, &mut head, 0)? {
+            return Ok(false);
         }
         self.work.bytes_verified += head.len() as u64;
         let mut is_found = false;
         for line in head.split(|byte| *byte == b'\n') {
             record::read(self.format, self.origin, line, &mut |entry| is_found |= is_such(entry));
         }
-        is_found
+        Ok(is_found)
     }
 
     /// Remembers that nothing is collected from the file, so that it is not looked at again.
