@@ -129,6 +129,7 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         Error::Newer { .. } | Error::Upgraded => {
             "nothing was changed; use the newest quipu with this ledger"
         }
+        Error::Older { .. } => "run `quipu sync` once; all that is in the ledger stays in it",
         Error::Replaced { .. } => "a backup was restored meanwhile; run it again",
         Error::Damaged { .. } => DAMAGED,
         error => match error.trouble() {
@@ -137,10 +138,13 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
                 "make room on the disk and run it again; what is in the ledger is complete, the rest follows"
             }
             Trouble::ReadOnly => {
-                "make the ledger and its folder writable, or name another with --ledger; \
-                 `quipu status` only reads"
+                "make the ledger and its folder writable, or name another with --ledger"
             }
             Trouble::Damaged => DAMAGED,
+            Trouble::Disk => {
+                "the disk failed, or a limit of the system was reached; run it again when that is \
+                 mended: what is in the ledger is complete, the rest follows"
+            }
             _ => "`quipu config show` says which ledger is used",
         },
     };

@@ -33,6 +33,10 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    /// A file that is collected from could not be read. Collecting goes on without it.
+    #[error("cannot read a source")]
+    Source(#[source] std::io::Error),
+
     /// The file is not a quipu ledger. It is left untouched.
     #[error("{} is not a quipu ledger: {why}", path.display())]
     NotALedger {
@@ -51,6 +55,13 @@ pub enum Error {
         found: i64,
         /// Ours.
         known: i64,
+    },
+
+    /// The ledger was written by an older quipu: it has to be migrated before it can be read.
+    #[error("{} was written by an older quipu and is not up to date", path.display())]
+    Older {
+        /// The ledger.
+        path: PathBuf,
     },
 
     /// The ledger was upgraded by another process while we had it open.
@@ -165,6 +176,8 @@ pub enum Trouble {
     Exists,
     /// The file is not what SQLite left behind.
     Damaged,
+    /// The disk, or a limit of the system.
+    Disk,
     /// Anything else.
     Other,
 }
@@ -188,6 +201,7 @@ impl Error {
                         | rusqlite::ErrorCode::PermissionDenied
                         | rusqlite::ErrorCode::CannotOpen,
                     ) => Trouble::ReadOnly,
+                    Some(rusqlite::ErrorCode::SystemIoFailure) => Trouble::Disk,
                     Some(
                         rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase,
                     ) => Trouble::Damaged,

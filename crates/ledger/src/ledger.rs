@@ -17,7 +17,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::lock::WriteLock;
 use crate::opened::{self, Opened};
-use crate::{Error, Result, schema};
+use crate::{Error, Result, Trouble, frozen, schema};
 
 /// How long a writer waits for another one.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(10);
@@ -61,7 +61,7 @@ impl Ledger {
             }
             Found::Ledger => {}
         }
-        let (conn, opened) = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let (conn, opened) = connect(path, path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         conn.pragma_update(None, "synchronous", "NORMAL")?;
         let mut ledger =
             Ledger { path: path.to_owned(), conn, lock: Some(lock), opened, stop: None };
@@ -71,19 +71,28 @@ impl Ledger {
 
     /// Opens an existing ledger for reading only.
     pub fn open_read_only(path: &Path) -> Result<Ledger> {
+        let ledger = Ledger::open_as_it_is(path)?;
+        let conn = &ledger.conn;
+        if user_version(conn)? < schema::truth_version() || schema::has_older_shape(conn)? {
+            return Err(Error::Older { path: path.to_owned() });
+        }
+        Ok(ledger)
+    }
+
+    /// The same, of a ledger that may have to be brought up to date first: to copy it.
+    pub(crate) fn open_as_it_is(path: &Path) -> Result<Ledger> {
         assert_sqlite()?;
         if let Found::Nothing = inspect(path)? {
             return Err(Error::Absent { path: path.to_owned() });
         }
-        let (conn, opened) = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        let found = user_version(&conn)?;
-        if found > schema::truth_version() {
-            return Err(Error::Newer {
-                path: path.to_owned(),
-                found,
-                known: schema::truth_version(),
-            });
-        }
+        let access = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let (conn, opened) = match (connect(path, path, access), frozen::name(path)) {
+            (Err(error), Some(name)) if error.trouble() == Trouble::ReadOnly => {
+                connect(path, &name, access | OpenFlags::SQLITE_OPEN_URI)?
+            }
+            (connected, _) => connected?,
+        };
+        refuse_newer(&conn, path)?;
         Ok(Ledger { path: path.to_owned(), conn, lock: None, opened, stop: None })
     }
 
@@ -177,22 +186,40 @@ impl Ledger {
         self.stop = Some(stop);
     }
 
+    /// Cuts the WAL off, so that no old page is left in it. False if another process still needs
+    /// it after `longest`.
+    pub(crate) fn cut_log(&self, longest: Duration) -> Result<bool> {
+        self.conn.busy_timeout(longest)?;
+        let is_busy =
+            self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
+        self.conn.busy_timeout(LONGEST_WAIT)?;
+        Ok(!is_busy?)
+    }
+
+    /// Writes the whole file anew from its rows, so that nothing is left of what was deleted.
+    pub(crate) fn write_anew(&mut self) -> Result<()> {
+        let _held = self.lock.as_ref().map(|lock| lock.acquire(LONGEST_WAIT));
+        // The copy may be larger than memory.
+        self.conn.pragma_update(None, "temp_store", "FILE")?;
+        let written = self.conn.execute_batch("VACUUM");
+        self.conn.pragma_update(None, "temp_store", "MEMORY")?;
+        written.map_err(|error| busy(error, &self.path))
+    }
+
     /// Migrates truth, and empties a projection that another version made.
     fn bring_up(&mut self) -> Result<()> {
-        let found = user_version(&self.conn)?;
-        if found > schema::truth_version() {
-            return Err(Error::Newer {
-                path: self.path.clone(),
-                found,
-                known: schema::truth_version(),
-            });
-        }
-        if found < schema::truth_version() {
+        refuse_newer(&self.conn, &self.path)?;
+        if user_version(&self.conn)? < schema::truth_version() {
             let _held = self.lock.as_ref().map(|lock| lock.acquire(LONGEST_WAIT));
-            let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let tx = self
+                .conn
+                .transaction_with_behavior(TransactionBehavior::Immediate)
+                .map_err(|error| busy(error, &self.path))?;
+            // While we waited, another process may have migrated it, and further than we can.
+            refuse_newer(&tx, &self.path)?;
             let found = user_version(&tx)?;
             schema::migrate_truth(&tx, found)?;
-            tx.commit()?;
+            tx.commit().map_err(|error| busy(error, &self.path))?;
         }
         self.use_log()
     }
@@ -217,12 +244,12 @@ impl Ledger {
 }
 
 /// Opens the file at `path`, and makes sure that nobody put another one there meanwhile: the log
-/// that is read by name would belong to that one.
-fn connect(path: &Path, access: OpenFlags) -> Result<(Connection, Opened)> {
+/// that is read by name would belong to that one. SQLite knows it as `name`.
+fn connect(path: &Path, name: &Path, access: OpenFlags) -> Result<(Connection, Opened)> {
     for _ in 0..TRIES {
         let opened = Opened::at(path)?;
         let conn = Connection::open_with_flags(
-            path,
+            name,
             access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW,
         );
         let conn = conn.map_err(Error::from).and_then(|conn| {
@@ -230,6 +257,10 @@ fn connect(path: &Path, access: OpenFlags) -> Result<(Connection, Opened)> {
             // The first read opens the log.
             user_version(&conn)?;
             Ok(conn)
+        });
+        let conn = conn.map_err(|error| match error {
+            Error::Sqlite(error) => busy(error, path),
+            error => error,
         });
         if opened.is_at(path) {
             return Ok((conn?, opened));
@@ -359,6 +390,9 @@ fn fill(path: &Path) -> Result<()> {
     )?;
     crate::journal::create(&tx)?;
     tx.commit()?;
+    // Closing writes the log back too, but does not say so if it cannot, and the log would stay
+    // behind under the old name.
+    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     conn.close().map_err(|(_, error)| error)?;
     File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("sync", path))
 }
@@ -448,6 +482,15 @@ pub(crate) fn set_up(conn: &Connection) -> Result<()> {
 
 fn user_version(conn: &Connection) -> Result<i64> {
     Ok(conn.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))?)
+}
+
+/// A schema that we do not know is left alone.
+fn refuse_newer(conn: &Connection, path: &Path) -> Result<()> {
+    let (found, known) = (user_version(conn)?, schema::truth_version());
+    if found > known {
+        return Err(Error::Newer { path: path.to_owned(), found, known });
+    }
+    Ok(())
 }
 
 /// A lock that could not be had in time becomes a sentence that says so.

@@ -1,6 +1,6 @@
 //! The rows of truth that say where a record stands. Its bytes are in [`crate::chunks`].
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
 use crate::Result;
 use crate::ids::{GenerationId, Seq};
@@ -69,7 +69,7 @@ pub(crate) fn same_span(
     Ok(())
 }
 
-/// Adds a record. Rows are never updated.
+/// Adds a record. Rows are never updated, except by forgetting.
 pub(crate) fn insert(
     tx: &Connection,
     seq: Seq,
@@ -78,9 +78,29 @@ pub(crate) fn insert(
     length: u64,
     same_as: Option<Seq>,
 ) -> Result<()> {
-    tx.prepare_cached(
-        "INSERT INTO records (seq, generation, start, length, same_as) VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?
-    .execute((seq, generation, start as i64, length as i64, same_as))?;
-    Ok(())
+    Inserter::new(tx)?.insert(seq, generation, start, length, same_as)
+}
+
+/// Adds many records.
+pub(crate) struct Inserter<'c>(CachedStatement<'c>);
+
+impl<'c> Inserter<'c> {
+    pub(crate) fn new(conn: &'c Connection) -> Result<Inserter<'c>> {
+        Ok(Inserter(conn.prepare_cached(
+            "INSERT INTO records (seq, generation, start, length, same_as)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?))
+    }
+
+    pub(crate) fn insert(
+        &mut self,
+        seq: Seq,
+        generation: GenerationId,
+        start: u64,
+        length: u64,
+        same_as: Option<Seq>,
+    ) -> Result<()> {
+        self.0.execute((seq, generation, start as i64, length as i64, same_as))?;
+        Ok(())
+    }
 }

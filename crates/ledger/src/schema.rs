@@ -28,6 +28,9 @@ const PROJECTION: &str = include_str!("schema/projection.sql");
 /// The shape of the projection tables. Raise it with any change to `projection.sql` or to the fold.
 const PROJECTION_SHAPE: i64 = 3;
 
+/// A projection's version is its shape times this, plus the versions of the decoders.
+const SHAPES: i64 = 1_000_000;
+
 /// The truth schema this version writes.
 pub(crate) fn truth_version() -> i64 {
     TRUTH.len() as i64
@@ -35,9 +38,15 @@ pub(crate) fn truth_version() -> i64 {
 
 /// The projection this version writes: its shape and every decoder's version.
 pub(crate) fn projection_version() -> i64 {
-    FORMATS
-        .iter()
-        .fold(PROJECTION_SHAPE * 1_000_000, |sum, format| sum + i64::from(format.version()))
+    FORMATS.iter().fold(PROJECTION_SHAPE * SHAPES, |sum, format| sum + i64::from(format.version()))
+}
+
+/// True if the projection's tables are those of an older version, so that queries would not find
+/// their columns.
+pub(crate) fn has_older_shape(conn: &Connection) -> Result<bool> {
+    let version: i64 =
+        conn.query_row("SELECT projection_version FROM ledger", [], |row| row.get(0))?;
+    Ok(version / SHAPES < PROJECTION_SHAPE)
 }
 
 /// Brings truth from version `from` to the newest. Runs inside one transaction.
@@ -52,10 +61,11 @@ pub(crate) fn migrate_truth(tx: &Transaction<'_>, from: i64) -> Result<()> {
 /// Creates the empty projection.
 pub(crate) fn create_projection(conn: &Connection) -> Result<()> {
     conn.execute_batch(PROJECTION)?;
-    // Leaves that fill our 8 KiB pages, and a bulk load that is sorted in large pieces: merging
-    // many small ones took a third of the time of indexing.
+    // Leaves that fill our 8 KiB pages, and a bulk load that is sorted in large pieces and left
+    // like that until there are many: merging them took a third of the time of indexing.
     conn.execute("INSERT INTO search (search, rank) VALUES ('pgsz', 8000)", [])?;
     conn.execute("INSERT INTO search (search, rank) VALUES ('hashsize', 33554432)", [])?;
+    conn.execute("INSERT INTO search (search, rank) VALUES ('automerge', 16)", [])?;
     Ok(())
 }
 

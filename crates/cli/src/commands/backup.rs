@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use quipu_ledger::{BackupProgress, BackupTarget, Ledger, Trouble};
+use quipu_ledger::{BackupProgress, BackupTarget, Error, Ledger, Trouble};
 
 use super::Context;
 use crate::error::{CommandError, Result};
@@ -132,11 +132,15 @@ fn restore(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
 
 /// Opens the ledger so that it can remember the backup, or else for reading; never creates one.
 fn open(context: &Context) -> Result<Ledger> {
-    let readable = context.open_read_only()?;
-    match Ledger::open(&context.settings.ledger.value) {
-        Ok(ledger) => Ok(ledger),
-        Err(error) if error.trouble() == Trouble::ReadOnly => Ok(readable),
-        Err(error) => Err(error.into()),
+    let readable = match Ledger::open_read_only(&context.settings.ledger.value) {
+        // Opening it for writing brings it up to date.
+        Err(Error::Older { .. }) => None,
+        readable => Some(readable?),
+    };
+    match (Ledger::open(&context.settings.ledger.value), readable) {
+        (Ok(ledger), _) => Ok(ledger),
+        (Err(error), Some(readable)) if error.trouble() == Trouble::ReadOnly => Ok(readable),
+        (Err(error), _) => Err(error.into()),
     }
 }
 
@@ -148,8 +152,7 @@ fn show(bar: &mut Bar, progress: BackupProgress) {
 }
 
 /// What gets in the way is the backup's target, not the ledger.
-fn cannot_back_up(error: quipu_ledger::Error) -> CommandError {
-    use quipu_ledger::Error;
+fn cannot_back_up(error: Error) -> CommandError {
     let hint = match (&error, error.trouble()) {
         (Error::TargetExists { .. }, _) => {
             "nothing was changed; name another file, or replace this one with --force"

@@ -1,5 +1,7 @@
 //! `quipu rebuild`: the projection again, from truth alone.
 
+use quipu_ledger::{Error, Ledger};
+
 use super::Context;
 use crate::error::Result;
 use crate::output::{Look, Text, count};
@@ -17,8 +19,12 @@ use crate::output::{Look, Text, count};
 pub(crate) struct Args {}
 
 pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
-    // A rebuild of a ledger that is not there must not make one.
-    drop(context.open_read_only()?);
+    // A rebuild of a ledger that is not there must not make one. One of an older quipu can be
+    // brought up to date by it.
+    match Ledger::open_read_only(&context.settings.ledger.value) {
+        Ok(_) | Err(Error::Older { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
     let mut ledger = context.open()?;
     let mut bar = context.output.bar();
     let report = quipu_ledger::rebuild(&mut ledger, &mut |done, total| {

@@ -321,3 +321,27 @@ fn a74_configurations_of_every_kind() {
     home.write(FILE, "[roots]\nopenclaw = ['/']\nclaude-code = ['/']\n");
     assert_eq!(home.run("status").code, 0);
 }
+
+/// Nothing that a file can hold makes it loop or overflow.
+#[test]
+fn a74_files_full_of_anything() {
+    let home = Home::small();
+    for broken in [
+        format!("color = {}", "[".repeat(1 << 20)),
+        format!("ledger = \"{}\"", "k".repeat(1 << 20)),
+        "\0".repeat(1 << 20),
+    ] {
+        home.write(FILE, broken);
+        let run = home.run("sync");
+        assert_eq!(run.code, 2);
+        assert!(run.stderr.starts_with("error: ") && run.stdout.is_empty());
+    }
+    home.write(FILE, b"color = '\xff'");
+    snapshot!(home.run("sync"), @"
+    exit 2
+    --- stderr
+    error: cannot read the configuration file [HOME]/.config/quipu/config.toml
+      caused by: stream did not contain valid UTF-8
+    hint: name another one with --config, or unset QUIPU_CONFIG
+    ");
+}

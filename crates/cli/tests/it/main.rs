@@ -1,7 +1,7 @@
 //! The real binary, in a home of its own. A few tests per command, to see that it is wired up; what
 //! the library does is tested there.
 
-#![expect(clippy::unwrap_used, reason = "a failed set-up fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up fails the test")]
 
 mod home;
 
@@ -9,6 +9,7 @@ mod backup;
 mod config;
 mod cursors;
 mod doctor;
+mod forget;
 mod formats;
 mod help;
 mod overview;
@@ -20,4 +21,5 @@ mod service;
 mod status;
 mod sync;
 mod terminal;
+mod torture;
 mod watch;

@@ -103,3 +103,21 @@ fn change(home: &Home, offset: usize, bytes: [u8; 4]) {
     file[offset..offset + 4].copy_from_slice(&bytes);
     fs::write(&path, file).unwrap();
 }
+
+/// What an older quipu wrote is brought up to date by whatever writes, and by nothing else.
+#[test]
+fn an_older_ledger() {
+    let home = Home::small();
+    home.run("sync --ledger kept/other.db");
+    change(&home, 60, [0, 0, 0, 1]);
+    for command in ["status", "cursors", "restore --all --to out"] {
+        let run = home.run(&format!("{command} --ledger kept/other.db"));
+        assert_eq!(run.code, 2, "{command}: {run}");
+    }
+    snapshot!(home.run("status --ledger kept/other.db"), @"
+    exit 2
+    --- stderr
+    error: [HOME]/kept/other.db was written by an older quipu and is not up to date
+    hint: run `quipu sync` once; all that is in the ledger stays in it
+    ");
+}

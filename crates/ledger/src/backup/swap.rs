@@ -61,7 +61,7 @@ pub fn prepare_restore(
         true => Error::Unsound { path: from.clone(), what: "SQLite cannot read it".to_owned() },
         false => error,
     };
-    let source = Ledger::open_read_only(&from).map_err(unsound)?;
+    let source = Ledger::open_as_it_is(&from).map_err(unsound)?;
     stands_at(ledger, puts_aside_anything)?;
     ledger::make_room(ledger)?;
     temporary::remove_left_over(ledger);

@@ -1,6 +1,6 @@
 //! Reads a whole file as one record, if the ledger does not have that version of it.
 
-use std::os::unix::fs::FileExt;
+use std::io::ErrorKind;
 
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 
@@ -10,7 +10,7 @@ use super::look;
 use super::read::{READ, Reader};
 use crate::ids::{GenerationId, Seq};
 use crate::project::draft::Drafter;
-use crate::{Result, spans};
+use crate::{Error, Result, spans};
 
 impl Reader<'_, '_> {
     /// Reads a whole file as one record, if it is not the version that the ledger has.
@@ -35,7 +35,9 @@ impl Reader<'_, '_> {
             let wanted = (DECODE_LIMIT / 8).min(usize::try_from(self.length - at).unwrap_or(READ));
             let mut bytes = vec![0; wanted];
             match self.file.read_at(&mut bytes, at) {
-                Ok(0) | Err(_) => break,
+                Ok(0) => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(Error::Source(error)),
                 Ok(got) => bytes.truncate(got),
             }
             at += bytes.len() as u64;

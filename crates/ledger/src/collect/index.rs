@@ -1,7 +1,7 @@
 //! Reads an index: its newest bytes, and what changed in it since the last look.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::os::unix::fs::FileExt;
 
 use quipu_transcript::format::{Format, Origin};
 use quipu_transcript::index::Binding;
@@ -9,7 +9,9 @@ use quipu_transcript::problem::{Problem, ProblemKind};
 use serde_json::{Map, Value};
 
 use super::batch::{Began, Ends, Step};
+use super::look;
 use super::read::Reader;
+use crate::forget::Forgotten;
 use crate::indexes::{self, Packed};
 use crate::journal::{Event, SourceNumber};
 use crate::{Result, clock};
@@ -66,7 +68,7 @@ impl Reader<'_, '_> {
         };
         let length = self.stat.size.min(LONGEST);
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-        if self.file.read_exact_at(&mut bytes, 0).is_err() {
+        if !look::fills(self.file, &mut bytes, 0)? {
             // It changed while we read. The next look tries again.
             return Ok(());
         }
@@ -79,7 +81,8 @@ impl Reader<'_, '_> {
             Some(known) => indexes::load(self.conn, known.source)?,
             None => None,
         };
-        if before.as_deref() != Some(bytes.as_slice()) {
+        let bytes = without_forgotten(self.format, self.origin, &bytes, self.forgotten);
+        if before.as_deref() != Some(&*bytes) {
             self.work.lines_parsed += 1;
             let update = match self.stat.size > LONGEST {
                 true => IndexUpdate::damaged(ProblemKind::Oversize, self.stat.size),
@@ -88,6 +91,24 @@ impl Reader<'_, '_> {
             piece.index = Some(Box::new(update));
         }
         self.builder.piece(piece)
+    }
+}
+
+/// The bytes of an index without what it says about forgotten sessions.
+pub(crate) fn without_forgotten<'b>(
+    format: &dyn Format,
+    origin: &Origin,
+    bytes: &'b [u8],
+    forgotten: &Forgotten,
+) -> Cow<'b, [u8]> {
+    if !forgotten.concerns(format) {
+        return Cow::Borrowed(bytes);
+    }
+    let agent = origin.agent.as_deref().unwrap_or_default();
+    let is_forgotten = |session: &str| forgotten.has(format.name(), agent, session);
+    match format.index_without(origin, bytes, &is_forgotten) {
+        Some(bytes) => Cow::Owned(bytes),
+        None => Cow::Borrowed(bytes),
     }
 }
 

@@ -2,8 +2,8 @@
 //! Lines that the ledger has already, from before a rewrite or from the original of a copy, are not
 //! stored again.
 
+use std::borrow::Cow;
 use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
 
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::OptionalExtension;
@@ -14,9 +14,10 @@ use super::look::{self, Look};
 use super::read::{self, READ, Reader};
 use super::rewrite::{OldLine, OldLines};
 use super::tail::{self, Tail};
-use crate::Result;
+use crate::forget::{self, Verdict};
 use crate::ids::{GenerationId, SourceId};
 use crate::project::draft::Drafter;
+use crate::{Error, Result};
 
 impl Reader<'_, '_> {
     /// Reads what is new in a file of lines.
@@ -76,7 +77,7 @@ impl Reader<'_, '_> {
     }
 
     /// The first kilobyte, or all of it.
-    fn head(&self) -> Vec<u8> {
+    pub(super) fn head(&self) -> Vec<u8> {
         let mut head = vec![0; HEAD.min(usize::try_from(self.length).unwrap_or(HEAD))];
         if self.file.read_exact_at(&mut head, 0).is_ok() { head } else { Vec::new() }
     }
@@ -132,9 +133,13 @@ impl Reader<'_, '_> {
         let mut cut =
             Cut { carry: tail.bytes, stored: tail.length, long: tail.long_head, ..Cut::default() };
         let mut end_of_file = self.length;
+        let mut failed = None;
         while at < end_of_file {
             let filled = cut.carry.len();
-            let got = self.fill(&mut cut.carry, at, end_of_file);
+            let got = self.fill(&mut cut.carry, at, end_of_file).unwrap_or_else(|error| {
+                failed = Some(error);
+                0
+            });
             if got == 0 {
                 // Cut short while we read: what is there is stored, the next look sees the rest.
                 end_of_file = at;
@@ -161,6 +166,10 @@ impl Reader<'_, '_> {
                 }
             }
         }
+        if let Some(held_back) = self.held_back(&cut) {
+            end_of_file = at - held_back;
+            cut.carry.truncate(usize::try_from(cut.stored).unwrap_or(usize::MAX));
+        }
         // What stays is the tail; the part of it that the ledger has is not sent again.
         if cut.long.is_some() || cut.carry.len() > DECODE_LIMIT {
             self.store_long_tail(&mut cut, &mut ends, &mut step)?;
@@ -170,11 +179,20 @@ impl Reader<'_, '_> {
             ends.add(&cut.tail);
         }
         let piece = self.finish_piece(&mut cut, &ends, &mut step);
-        self.finish(piece, end_of_file)
+        self.finish(piece, end_of_file)?;
+        failed.map_or(Ok(()), |error| Err(Error::Source(error)))
+    }
+
+    /// How many bytes at the end of a shared file are not stored yet: of a line that is not whole,
+    /// it is not known whether it belongs to a forgotten session.
+    fn held_back(&self, cut: &Cut) -> Option<u64> {
+        let is_held_back = cut.long.is_none()
+            && self.judge.is_some_and(|judge| judge.judge(&cut.carry) != Verdict::Kept);
+        is_held_back.then(|| cut.carry.len() as u64 - cut.stored)
     }
 
     /// Reads on from `at`, behind what `carry` holds. Returns how much was read.
-    fn fill(&mut self, carry: &mut Vec<u8>, at: u64, end_of_file: u64) -> u64 {
+    fn fill(&mut self, carry: &mut Vec<u8>, at: u64, end_of_file: u64) -> std::io::Result<u64> {
         let filled = carry.len();
         carry.resize(filled + READ.min(usize::try_from(end_of_file - at).unwrap_or(READ)), 0);
         let got = loop {
@@ -182,15 +200,14 @@ impl Reader<'_, '_> {
                 Ok(got) => break got,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
-                    let path = self.job.absolute.display();
-                    tracing::warn!(%path, at, %error, "Stopped reading a source.");
-                    break 0;
+                    carry.truncate(filled);
+                    return Err(error);
                 }
             }
         };
         carry.truncate(filled + got);
         self.work.bytes_read += got as u64;
-        got as u64
+        Ok(got as u64)
     }
 
     /// Takes in complete lines. The first of them may go on from the tail.
@@ -230,12 +247,22 @@ impl Reader<'_, '_> {
                 }
                 None => {
                     self.work.lines_parsed += 1;
-                    self.builder.record(line, drafter.draft(line))?;
+                    let line = self.without_forgotten(line);
+                    self.builder.record(&line, drafter.draft(&line))?;
                     cut.own(line.len() as u64);
                 }
             }
         }
         Ok(())
+    }
+
+    /// The file may have changed after it was looked through for lines of forgotten sessions.
+    fn without_forgotten<'l>(&self, line: &'l [u8]) -> Cow<'l, [u8]> {
+        let mut line = Cow::Borrowed(line);
+        if self.judge.is_some_and(|judge| judge.judge(&line) == Verdict::Forgotten) {
+            forget::blank(line.to_mut());
+        }
+        line
     }
 
     /// A line that is too long for memory may still be one that the old generation has: it is read

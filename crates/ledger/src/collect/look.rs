@@ -2,15 +2,15 @@
 //! and inode, size, the bytes just before the place reached, the first bytes. Only when those leave
 //! a doubt is the whole prefix compared with what the ledger holds.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::io::ErrorKind;
 
 use rusqlite::Connection;
 
 use super::batch::{Began, Ends};
 use super::discover::Stat;
 use super::known::{Known, MARKER, print};
-use crate::{Result, spans};
+use super::view::View;
+use crate::{Error, Result, spans};
 
 /// What happened to a known file.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) enum Look {
 /// Looks at a file whose stat has changed and that holds `length` bytes. `verified` counts the bytes that had to be compared.
 pub(crate) fn look(
     conn: &Connection,
-    file: &File,
+    file: &View,
     (stat, length): (&Stat, u64),
     known: &Known,
     verified: &mut u64,
@@ -43,7 +43,7 @@ pub(crate) fn look(
     if length < reached {
         return Ok(Look::Other(otherwise));
     }
-    let Some(ends) = same_ends(file, known, verified) else {
+    let Some(ends) = same_ends(file, known, verified)? else {
         return Ok(Look::Other(otherwise));
     };
     // Grown in place is the everyday case. A replaced or merely touched file may differ anywhere.
@@ -57,7 +57,7 @@ pub(crate) fn look(
 /// The first and last bytes of a file that holds what the ledger holds of it and nothing else.
 pub(crate) fn same_content(
     conn: &Connection,
-    file: &File,
+    file: &View,
     length: u64,
     known: &Known,
     verified: &mut u64,
@@ -65,26 +65,28 @@ pub(crate) fn same_content(
     if length != known.reached() {
         return Ok(None);
     }
-    let Some(ends) = same_ends(file, known, verified) else { return Ok(None) };
+    let Some(ends) = same_ends(file, known, verified)? else { return Ok(None) };
     Ok(has_same_prefix(conn, file, known, verified)?.then_some(ends))
 }
 
 /// The first and last bytes of what was read of the file, if they are still the same.
-fn same_ends(file: &File, known: &Known, verified: &mut u64) -> Option<Ends> {
+fn same_ends(file: &View, known: &Known, verified: &mut u64) -> Result<Option<Ends>> {
     let reached = known.reached();
     let mut head = vec![0; known.head_length];
     let mut last = vec![0; usize::try_from(reached).unwrap_or(usize::MAX).min(MARKER)];
-    file.read_exact_at(&mut head, 0).ok()?;
     let start = reached - last.len() as u64;
-    file.read_exact_at(&mut last, start).ok()?;
+    if !fills(file, &mut head, 0)? || !fills(file, &mut last, start)? {
+        return Ok(None);
+    }
     *verified += (head.len() + last.len()) as u64;
-    (print(&head) == known.head && print(&last) == known.marker).then(|| Ends::of(head, last))
+    let is_same = print(&head) == known.head && print(&last) == known.marker;
+    Ok(is_same.then(|| Ends::of(head, last)))
 }
 
 /// Compares the file with everything the ledger holds of it.
 fn has_same_prefix(
     conn: &Connection,
-    file: &File,
+    file: &View,
     known: &Known,
     verified: &mut u64,
 ) -> Result<bool> {
@@ -94,7 +96,7 @@ fn has_same_prefix(
     let mut compare = |bytes: &[u8]| {
         if is_same {
             buffer.resize(bytes.len(), 0);
-            is_same = file.read_exact_at(&mut buffer, at).is_ok() && buffer == bytes;
+            is_same = fills(file, &mut buffer, at)? && buffer == bytes;
             *verified += bytes.len() as u64;
             at += bytes.len() as u64;
         }
@@ -104,4 +106,14 @@ fn has_same_prefix(
     spans::stream(&snapshot, known.generation, &mut compare)?;
     spans::stream_tail(&snapshot, known.generation, &mut compare)?;
     Ok(is_same)
+}
+
+/// Reads so many bytes, if the file has them. A disk that fails says nothing about what the file
+/// holds: it must not be taken for a rewrite.
+pub(crate) fn fills(file: &View, buffer: &mut [u8], at: u64) -> Result<bool> {
+    match file.read_exact_at(buffer, at) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(Error::Source(error)),
+    }
 }

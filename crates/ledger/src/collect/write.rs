@@ -14,10 +14,11 @@ use super::discover::{RootPath, Stat, path_bytes};
 use super::index::IndexUpdate;
 use super::known::Known;
 use super::plan::{Job, Kind};
+use crate::forget::{self, Forgotten};
 use crate::ids::{GenerationId, Seq, SourceId};
 use crate::journal::{self, Event};
 use crate::project::draft::Draft;
-use crate::project::{Fold, Place, absent, keys, tail};
+use crate::project::{Fold, Inserts, Place, absent, keys, tail};
 use crate::{Error, Result, chunks, clock, indexes, records, spans};
 
 /// What the writer knows of a file while its pieces come in.
@@ -78,10 +79,18 @@ pub(crate) struct Writer<'a> {
     /// Generations whose tail may have changed in this transaction.
     pub(super) tails: HashSet<GenerationId>,
     data_version: i64,
+    /// The sessions that were forgotten when the files were looked at …
+    forgotten: &'a Forgotten,
+    /// … and those that are now, if they are others.
+    forgotten_since: Option<Forgotten>,
 }
 
 impl<'a> Writer<'a> {
-    pub(crate) fn new(roots: &'a [RootPath], jobs: &'a [Job]) -> Writer<'a> {
+    pub(crate) fn new(
+        roots: &'a [RootPath],
+        jobs: &'a [Job],
+        forgotten: &'a Forgotten,
+    ) -> Writer<'a> {
         let progress = jobs
             .iter()
             .map(|job| {
@@ -105,6 +114,8 @@ impl<'a> Writer<'a> {
             is_projecting: false,
             tails: HashSet::new(),
             data_version: -1,
+            forgotten,
+            forgotten_since: None,
         }
     }
 
@@ -122,6 +133,8 @@ impl<'a> Writer<'a> {
         if version != self.data_version {
             self.fold.let_go();
             self.data_version = version;
+            self.forgotten_since =
+                Some(Forgotten::load(tx)?).filter(|forgotten| forgotten != self.forgotten);
         }
         Ok(())
     }
@@ -185,9 +198,20 @@ impl<'a> Writer<'a> {
     /// True if every file of the batch is where the batch takes it up.
     fn may_write(&self, tx: &Transaction<'_>, batch: &Batch) -> Result<bool> {
         let mut checked = HashSet::new();
+        let shares_bytes = batch.same_as.iter().any(Option::is_some);
+        if self.forgotten_since.is_some() && shares_bytes {
+            return Ok(false);
+        }
         for piece in &batch.pieces {
             if !checked.insert(piece.job) {
                 continue;
+            }
+            if let Some(forgotten) = &self.forgotten_since {
+                let origin = self.origin(piece.job)?;
+                let format = format_of(self.roots, self.job(piece.job)?);
+                if forgotten.claims(format, &origin) || forget::is_shared(&origin) {
+                    return Ok(false);
+                }
             }
             let fits = match self.progress.get(piece.job) {
                 Some(Progress::At(position)) => {
@@ -418,27 +442,29 @@ impl<'a> Writer<'a> {
         position.tail_length = 0;
         self.written.records += 1;
         self.tails.insert(position.generation);
-        let record = Record { seq, start, length };
-        self.project(tx, format, origin, position, record, draft)
+        if self.is_projecting {
+            let record = Record { seq, start, length };
+            self.project(tx, &mut Inserts::new(tx)?, format, origin, position, record, draft)?;
+        }
+        Ok(())
     }
 
-    /// Folds a record into the projection, if that is up to date.
+    /// Folds a record into the projection, which is up to date.
+    #[expect(clippy::too_many_arguments, reason = "everything that makes a record")]
     fn project(
         &mut self,
         tx: &Transaction<'_>,
+        inserts: &mut Inserts<'_>,
         format: &'static dyn Format,
         origin: &Origin,
         position: &Position,
         Record { seq, start, length }: Record,
         draft: Draft,
     ) -> Result<()> {
-        if !self.is_projecting {
-            return Ok(());
-        }
         let (source, generation) = (position.source, position.generation);
         let is_row = position.kind == Kind::Rows;
         let place = Place { format, origin, source, generation, start, length, is_row };
-        self.fold.record(tx, &place, seq, draft)
+        self.fold.record(tx, inserts, &place, seq, draft)
     }
 
     /// Stores a piece's own records and spans, and moves the cursor.
@@ -463,8 +489,11 @@ impl<'a> Writer<'a> {
         self.written.records += stored.len() as u64;
         // Spans first, then the fold: it may look the line before a record up.
         let origin = self.origin(piece.job)?;
+        let mut inserts = self.is_projecting.then(|| Inserts::new(tx)).transpose()?;
         for (record, draft) in stored.into_iter().zip(drafts) {
-            self.project(tx, format, &origin, &position, record, draft)?;
+            if let Some(inserts) = &mut inserts {
+                self.project(tx, inserts, format, &origin, &position, record, draft)?;
+            }
         }
         if piece.is_last && position.number > 1 && position.is_fresh && self.is_projecting {
             absent::mark(tx, position.source)?;
@@ -542,6 +571,7 @@ fn store_spans(
     lengths: &mut dyn Iterator<Item = (u64, Option<Seq>)>,
 ) -> Result<Vec<Record>> {
     let mut stored = Vec::new();
+    let mut inserter = records::Inserter::new(tx)?;
     let mut flattener = spans::Flattener::default();
     for span in plans {
         match *span {
@@ -557,7 +587,7 @@ fn store_spans(
                 let first = *seq;
                 let mut start = position.cursor;
                 for (length, same_as) in lengths.take(number) {
-                    records::insert(tx, *seq, position.generation, start, length, same_as)?;
+                    inserter.insert(*seq, position.generation, start, length, same_as)?;
                     stored.push(Record { seq: *seq, start, length });
                     start += length;
                     *seq = Seq(seq.0 + 1);

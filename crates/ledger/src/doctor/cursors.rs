@@ -7,7 +7,8 @@ use super::finding::{Findings, RESCUE, SYNC, Tally};
 use super::{Check, DoctorProgress, Patient};
 use crate::Result;
 use crate::collect::known::{self, HEAD};
-use crate::collect::{absolute, open_source, path_bytes, same_content};
+use crate::collect::{View, absolute, open_source, path_bytes, same_content};
+use crate::forget::{Forgotten, Judge};
 use crate::wire::Severity;
 
 pub(super) const CHECK: Check = Check {
@@ -19,6 +20,7 @@ pub(super) const CHECK: Check = Check {
 
 fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
     let Some(ledger) = &patient.ledger else { return Ok(()) };
+    let forgotten = Forgotten::load(ledger.conn())?;
     let by_path = known::by_path(&patient.known);
     let roots: Vec<Vec<u8>> = patient.resolved.iter().map(|root| path_bytes(&root.path)).collect();
     let (mut changed, mut shorter) = (Tally::default(), Tally::default());
@@ -52,7 +54,9 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
         } else if patient.is_deep && patient.is_whole && source.head_length <= HEAD {
             let file = open_source(&root.path, &absolute(&root.path, &found.path));
             let mut read = 0;
-            if let Ok(file) = file
+            let origin = root.format.origin(&source.first_path);
+            let judge = Judge::new(&forgotten, root.format, &origin);
+            if let Ok(file) = file.map(|file| View::through(file, found.stat.size, judge.as_ref()))
                 && same_content(ledger.conn(), &file, found.stat.size, source, &mut read)?.is_none()
             {
                 other.add(name);

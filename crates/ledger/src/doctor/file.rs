@@ -38,6 +38,10 @@ pub(super) fn open(path: &Path, findings: &mut Findings) -> Option<Ledger> {
         Error::Newer { .. } => {
             findings.error(error.to_string(), "use the newest quipu with this ledger")
         }
+        Error::Older { .. } => findings.warning(
+            error.to_string(),
+            "run `quipu sync` to bring it up to date, then check again",
+        ),
         Error::NotALedger { .. } => findings.error(error.to_string(), RESCUE),
         Error::Io { source, .. } => findings.error(
             format!("the ledger cannot be opened: {source}"),

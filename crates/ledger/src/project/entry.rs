@@ -7,7 +7,8 @@ use quipu_transcript::problem::{Problem, ProblemKind};
 use rusqlite::{OptionalExtension, Transaction};
 
 use super::draft::{Detail, DraftEntry, DraftParent, Fact};
-use super::rows::{self, Standing};
+use super::kinds::KindId;
+use super::rows::{self, Inserts, Standing};
 use super::session::{Name, Session};
 use super::tips::Tip;
 use super::tree::Known;
@@ -17,9 +18,11 @@ use crate::ids::{EntryId, SessionRow};
 
 impl Fold {
     /// Folds in one entry of a record. Returns its session.
+    #[expect(clippy::too_many_arguments, reason = "everything that makes an entry")]
     pub(super) fn entry(
         &mut self,
         tx: &Transaction<'_>,
+        inserts: &mut Inserts<'_>,
         place: &Place<'_>,
         tip: &mut Tip,
         id: EntryId,
@@ -41,7 +44,7 @@ impl Fold {
                     }
                 }
                 None => {
-                    rows::insert(tx, place, id, kind, &Standing::default(), &entry)?;
+                    insert(tx, inserts, place, id, kind, &Standing::default(), &entry)?;
                     for problem in &entry.problems {
                         self.problem(tx, id, place.source, None, problem)?;
                     }
@@ -123,7 +126,7 @@ impl Fold {
                 }
             }
         }
-        rows::insert(tx, place, id, kind, &standing, &entry)?;
+        insert(tx, inserts, place, id, kind, &standing, &entry)?;
         let mut cut = Vec::new();
         if let Some(uuid) = &entry.uuid {
             let known = Known { id, content: entry.content, turn: standing.turn };
@@ -160,6 +163,22 @@ impl Fold {
         }
         Ok(Some(row))
     }
+}
+
+/// Adds an entry and everything that is read from it alone.
+fn insert(
+    tx: &Transaction<'_>,
+    inserts: &mut Inserts<'_>,
+    place: &Place<'_>,
+    id: EntryId,
+    kind: KindId,
+    standing: &Standing,
+    entry: &DraftEntry,
+) -> Result<()> {
+    inserts.entry(id, kind, standing, entry)?;
+    inserts.message(id, standing, entry)?;
+    rows::insert_detail(tx, place, id, standing, entry)?;
+    inserts.words(tx, id, entry)
 }
 
 impl Fold {

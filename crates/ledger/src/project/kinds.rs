@@ -1,8 +1,8 @@
 //! What entries have in common: type, role and marks, stored once for all entries that share them.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
+use foldhash::HashMap;
 use quipu_transcript::entry::{Marks, Role};
 use rusqlite::{Connection, OptionalExtension};
 

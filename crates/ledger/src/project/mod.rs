@@ -29,6 +29,7 @@ use crate::Result;
 use crate::ids::{EntryId, GenerationId, Seq, SessionRow, SourceId};
 use crate::journal::Event;
 use draft::{Draft, Fact};
+pub(crate) use rows::Inserts;
 use session::{Name, Sessions};
 
 /// Where a record stands.
@@ -61,6 +62,7 @@ impl Fold {
     pub(crate) fn record(
         &mut self,
         tx: &Transaction<'_>,
+        inserts: &mut Inserts<'_>,
         place: &Place<'_>,
         seq: Seq,
         mut draft: Draft,
@@ -74,7 +76,7 @@ impl Fold {
         for (ordinal, entry) in draft.entries.into_iter().enumerate() {
             let id = EntryId::of(seq, ordinal);
             let same_as = draft.same_as.map(|holder| EntryId::of(holder, ordinal));
-            session = self.entry(tx, place, &mut tip, id, same_as, entry)?.or(session);
+            session = self.entry(tx, inserts, place, &mut tip, id, same_as, entry)?.or(session);
         }
         for problem in &draft.problems {
             self.problem(tx, EntryId::of(seq, 0), place.source, session, problem)?;
@@ -86,6 +88,9 @@ impl Fold {
     /// Folds in a record of the journal.
     pub(crate) fn event(&mut self, tx: &Transaction<'_>, seq: Seq, event: &Event) -> Result<()> {
         let Some(source) = event.source() else { return Ok(()) };
+        if crate::forget::is_forgotten(tx, source)? {
+            return Ok(());
+        }
         match event {
             Event::Key { key, session, parent_key, is_subagent, fields, .. } => {
                 self.sessions.save(tx)?;

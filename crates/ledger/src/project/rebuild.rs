@@ -9,7 +9,7 @@ use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::draft::{Draft, Drafter, mark_unterminated};
-use super::{Fold, Place, absent, keys, tail};
+use super::{Fold, Inserts, Place, absent, keys, tail};
 use crate::chunks::RecordReader;
 use crate::ids::{GenerationId, Seq, SourceId};
 use crate::journal::{self, Event};
@@ -26,16 +26,20 @@ const LONGEST_SLICE: Duration = Duration::from_millis(500);
 /// Drops the projection and derives it again. `progress` is told how many of how many records are
 /// done.
 pub fn rebuild(ledger: &mut Ledger, progress: &mut dyn FnMut(u64, u64)) -> Result<RebuildReport> {
-    ledger.write(|tx| {
-        schema::drop_projection(tx)?;
-        schema::create_projection(tx)?;
-        tx.execute(
-            "UPDATE ledger SET projection_version = ?1, projected_to = 0",
-            [schema::projection_version()],
-        )?;
-        Ok(())
-    })?;
+    crate::forget::go_on(ledger);
+    ledger.write(empty)?;
     catch_up(ledger, progress)
+}
+
+/// Drops the projection; it is derived again by whoever catches up.
+pub(crate) fn empty(tx: &Transaction<'_>) -> Result<()> {
+    schema::drop_projection(tx)?;
+    schema::create_projection(tx)?;
+    tx.execute(
+        "UPDATE ledger SET projection_version = ?1, projected_to = 0",
+        [schema::projection_version()],
+    )?;
+    Ok(())
 }
 
 /// True if some records are not in the projection, or another version made it.
@@ -90,6 +94,7 @@ pub(crate) fn catch_up(
 fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
     let from: Seq = tx.query_row("SELECT projected_to FROM ledger", [], |row| row.get(0))?;
     let mut reader = RecordReader::new(tx);
+    let mut inserts = Inserts::new(tx)?;
     let mut places: HashMap<GenerationId, Option<Home>> = HashMap::new();
     let mut statement = tx.prepare_cached(
         "SELECT seq, generation, start, length, same_as FROM records WHERE seq > ?1 ORDER BY seq",
@@ -121,7 +126,7 @@ fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
                     length,
                     is_row: home.is_rows,
                 };
-                fold.record(tx, &place, seq, draft)?;
+                fold.record(tx, &mut inserts, &place, seq, draft)?;
                 count += 1;
             }
             _ => {

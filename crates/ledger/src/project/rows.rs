@@ -2,7 +2,7 @@
 
 use quipu_transcript::entry::{CronJob, CronRun};
 use quipu_transcript::problem::{Problem, ProblemKind};
-use rusqlite::Connection;
+use rusqlite::{CachedStatement, Connection};
 
 use super::draft::{Detail, DraftEntry, Fact};
 use super::kinds::KindId;
@@ -20,64 +20,93 @@ pub(crate) struct Standing {
     pub(crate) turn: Option<EntryId>,
 }
 
-/// Adds an entry and everything that is read from it alone.
-pub(crate) fn insert(
-    conn: &Connection,
-    place: &Place<'_>,
-    id: EntryId,
-    kind: KindId,
-    standing: &Standing,
-    entry: &DraftEntry,
-) -> Result<()> {
-    insert_entry(conn, id, kind, standing, entry)?;
-    insert_message(conn, id, standing, entry)?;
-    insert_detail(conn, place, id, standing, entry)?;
-    index(conn, id, entry)
+/// The statements that nearly every record needs. Kept by whoever folds many records, because
+/// finding them anew costs as much as binding their values.
+pub(crate) struct Inserts<'c> {
+    entry: CachedStatement<'c>,
+    message: CachedStatement<'c>,
+    words: CachedStatement<'c>,
 }
 
-/// Adds the row of an entry.
-pub(crate) fn insert_entry(
-    conn: &Connection,
-    id: EntryId,
-    kind: KindId,
-    standing: &Standing,
-    entry: &DraftEntry,
-) -> Result<()> {
-    conn.prepare_cached(
-        "INSERT INTO entry_rows
-            (id, session, kind, uuid, parent, parent_uuid, turn, time, content)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-    )?
-    .execute((
-        id,
-        standing.session,
-        kind,
-        &entry.uuid,
-        standing.parent,
-        &standing.missing,
-        standing.turn,
-        entry.time,
-        entry.content,
-    ))?;
-    Ok(())
-}
-
-/// Adds what the human or the agent said.
-pub(crate) fn insert_message(
-    conn: &Connection,
-    id: EntryId,
-    standing: &Standing,
-    entry: &DraftEntry,
-) -> Result<()> {
-    if entry.is_message && standing.session.is_some() {
-        conn.prepare_cached("INSERT INTO message_texts (id, text) VALUES (?1, ?2)")?
-            .execute((id, entry.text.prose.as_str()))?;
+impl<'c> Inserts<'c> {
+    pub(crate) fn new(conn: &'c Connection) -> Result<Inserts<'c>> {
+        Ok(Inserts {
+            entry: conn.prepare_cached(
+                "INSERT INTO entry_rows
+                    (id, session, kind, uuid, parent, parent_uuid, turn, time, content)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            )?,
+            message: conn.prepare_cached("INSERT INTO message_texts (id, text) VALUES (?1, ?2)")?,
+            words: conn.prepare_cached(
+                "INSERT INTO search (rowid, tool_result, tool_input, prose, thinking)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?,
+        })
     }
-    Ok(())
+
+    /// Adds the row of an entry.
+    pub(crate) fn entry(
+        &mut self,
+        id: EntryId,
+        kind: KindId,
+        standing: &Standing,
+        entry: &DraftEntry,
+    ) -> Result<()> {
+        self.entry.execute((
+            id,
+            standing.session,
+            kind,
+            &entry.uuid,
+            standing.parent,
+            &standing.missing,
+            standing.turn,
+            entry.time,
+            entry.content,
+        ))?;
+        Ok(())
+    }
+
+    /// Adds what the human or the agent said.
+    pub(crate) fn message(
+        &mut self,
+        id: EntryId,
+        standing: &Standing,
+        entry: &DraftEntry,
+    ) -> Result<()> {
+        if entry.is_message && standing.session.is_some() {
+            self.message.execute((id, entry.text.prose.as_str()))?;
+        }
+        Ok(())
+    }
+
+    /// Puts an entry's words into the search index.
+    pub(crate) fn words(
+        &mut self,
+        conn: &Connection,
+        id: EntryId,
+        entry: &DraftEntry,
+    ) -> Result<()> {
+        let text = &entry.text;
+        if text.is_empty() && text.left_out == 0 {
+            return Ok(());
+        }
+        self.words.execute((
+            id,
+            text.tool_result.indexed(),
+            text.tool_input.indexed(),
+            text.prose.indexed(),
+            text.thinking.indexed(),
+        ))?;
+        if text.left_out > 0 {
+            conn.prepare_cached("INSERT INTO partly_indexed (entry, bytes) VALUES (?1, ?2)")?
+                .execute((id, text.left_out as i64))?;
+        }
+        Ok(())
+    }
 }
 
 /// Adds the rows of the tables that belong to some kinds of entries.
-fn insert_detail(
+pub(crate) fn insert_detail(
     conn: &Connection,
     place: &Place<'_>,
     id: EntryId,
@@ -248,30 +277,6 @@ pub(crate) fn replace_cron_jobs(
             job.updated_at.map(|at| at.0),
             job.next_run_at.map(|at| at.0),
         ])?;
-    }
-    Ok(())
-}
-
-/// Puts an entry's words into the search index.
-pub(crate) fn index(conn: &Connection, id: EntryId, entry: &DraftEntry) -> Result<()> {
-    let text = &entry.text;
-    if text.is_empty() && text.left_out == 0 {
-        return Ok(());
-    }
-    conn.prepare_cached(
-        "INSERT INTO search (rowid, tool_result, tool_input, prose, thinking)
-         VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?
-    .execute((
-        id,
-        text.tool_result.indexed(),
-        text.tool_input.indexed(),
-        text.prose.indexed(),
-        text.thinking.indexed(),
-    ))?;
-    if text.left_out > 0 {
-        conn.prepare_cached("INSERT INTO partly_indexed (entry, bytes) VALUES (?1, ?2)")?
-            .execute((id, text.left_out as i64))?;
     }
     Ok(())
 }

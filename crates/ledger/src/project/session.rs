@@ -1,7 +1,8 @@
 //! The `sessions` table: one row per conversation, kept in memory while its records are folded in.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
+use foldhash::HashMap;
 use quipu_transcript::entry::TitleRank;
 use quipu_transcript::format::{self, Archive, Format, Origin, Part};
 use rusqlite::{Connection, OptionalExtension, Row};

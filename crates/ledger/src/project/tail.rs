@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, Transaction};
 
 use super::draft::Drafter;
 use super::kinds;
-use super::rows::{self, Standing};
+use super::rows::{Inserts, Standing};
 use crate::ids::{EntryId, GenerationId, SessionRow, SourceId};
 use crate::{Result, spans};
 
@@ -58,10 +58,10 @@ pub(crate) fn project(tx: &Transaction<'_>, generation: GenerationId) -> Result<
     let (session, parent, turn) = tip.unwrap_or_default();
     let standing = Standing { session, parent, missing: None, turn };
     let kind = kinds::add_provisional(tx, id, &entry.kind)?;
-    rows::insert_entry(tx, id, kind, &standing, &entry)?;
-    rows::insert_message(tx, id, &standing, &entry)?;
-    rows::index(tx, id, &entry)?;
-    Ok(())
+    let mut inserts = Inserts::new(tx)?;
+    inserts.entry(id, kind, &standing, &entry)?;
+    inserts.message(id, &standing, &entry)?;
+    inserts.words(tx, id, &entry)
 }
 
 /// Removes the provisional entry of a generation.

@@ -1,7 +1,6 @@
 //! Where the next record of each source goes on: which entry it follows, and in which turn.
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use rusqlite::{OptionalExtension, Transaction};
 
 use super::Place;

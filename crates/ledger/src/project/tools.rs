@@ -1,7 +1,8 @@
 //! Pairs tool calls with their results, in whichever order they come.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
+use foldhash::{HashMap, HashSet};
 use quipu_transcript::problem::ProblemKind;
 use rusqlite::{Connection, OptionalExtension};
 

@@ -1,8 +1,7 @@
 //! Which entry hangs off which. Built leniently: a missing parent leaves a gap that closes when the
 //! parent comes, a cycle is cut at its earliest entry, and nothing recurses.
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use quipu_transcript::problem::ProblemKind;
 use rusqlite::{Connection, OptionalExtension};
 

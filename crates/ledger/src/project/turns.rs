@@ -1,9 +1,9 @@
 //! Turns: one prompt and everything that answers it.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use foldhash::HashMap;
 use quipu_transcript::entry::{Role, Stop, Usage};
 use rusqlite::{Connection, OptionalExtension};
 

@@ -4,9 +4,10 @@
 //! session was collected first.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap, HashSet};
 
+use foldhash::{HashMap, HashSet};
 use quipu_transcript::entry::Usage;
 use rusqlite::{Connection, OptionalExtension};
 
@@ -280,7 +281,7 @@ fn recount(conn: &Connection, message: i64) -> Result<()> {
     // From the best to the worst, each counts unless a better one is the same response. A copy
     // without a request id, or in a side chain, is the same response as any other copy of that id.
     copies.sort_by(|a, b| b.rank().cmp(&a.rank()));
-    let mut requests = HashSet::new();
+    let mut requests = HashSet::default();
     let mut has_main = false;
     for copy in &copies {
         let is_repeated = requests.contains(&copy.request)

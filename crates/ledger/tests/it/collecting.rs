@@ -91,6 +91,29 @@ fn an_unterminated_line_waits_and_stands() {
 }
 
 #[test]
+fn a_provisional_entry_leaves_no_trace() {
+    let home = Home::new();
+    let other = ".claude/projects/-home-alice-shop/00000000-d010-4b20-a591-b7172ef08e66.jsonl";
+    let first = line("user", &uuid(1), None, "hello");
+    let strange = r#"{"type":"strange","note":"never seen before"}"#;
+    home.write(MAIN, format!("{first}{strange}"));
+    home.sync();
+    home.sync();
+    assert_eq!(home.all("SELECT type FROM entries WHERE id < 0"), ["'strange'"]);
+    home.assert_rebuilds();
+
+    // Kinds are numbered by records alone, whatever stood at the end of a file meanwhile.
+    home.write(other, line("assistant", &uuid(2), None, "answer"));
+    home.sync();
+    home.assert_rebuilds();
+    home.append(MAIN, "\n");
+    home.sync();
+    assert_eq!(home.all("SELECT id FROM kinds WHERE id < 0"), [""; 0]);
+    assert_eq!(home.all("SELECT id FROM kinds WHERE type = 'strange'"), ["3"]);
+    home.assert_rebuilds();
+}
+
+#[test]
 fn a_deleted_file_stays() {
     let home = Home::new();
     let lines =

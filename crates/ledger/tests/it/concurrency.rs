@@ -134,6 +134,28 @@ fn waiting_for_ever_is_an_error_and_changes_nothing() {
     home.assert_restores_all(&[MAIN]);
 }
 
+/// Another program that lets nobody else in, not even to read.
+#[test]
+fn f18_locked_against_readers() {
+    let home = Home::new();
+    home.write(MAIN, lines(0..3));
+    home.sync();
+    let other = home.sql();
+    other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE").unwrap();
+    let path = home.ledger_path();
+    let outcomes = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| Ledger::open(&path).map(drop));
+        let reader = scope.spawn(|| Ledger::open_read_only(&path).map(drop));
+        [writer.join().unwrap(), reader.join().unwrap()]
+    });
+    for outcome in outcomes {
+        assert!(matches!(outcome, Err(Error::Busy { .. })), "{outcome:?}");
+    }
+    drop(other);
+    home.append(MAIN, lines(3..5));
+    assert_eq!(home.sync_and_check().records_added, 2);
+}
+
 fn collect(ledger: &mut Ledger, roots: &[RootPath]) -> quipu_ledger::Result<()> {
     quipu_ledger::collect(ledger, roots, &mut |_| {}).map(drop)
 }

@@ -10,12 +10,18 @@ mod prng;
 
 mod archives;
 mod backups;
+mod clocks;
 mod collecting;
 mod concurrency;
 mod cron;
 mod doctor;
 mod faults;
+mod forget;
+mod index_faults;
 mod kill;
+mod log;
+mod migrating;
+mod moments;
 mod notes;
 mod priorities;
 mod properties;

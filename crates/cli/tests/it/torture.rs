@@ -1,0 +1,69 @@
+//! Small versions of what `quipu-torture` does for minutes. A scenario that this machine cannot run
+//! (no strace, no mounts) is skipped and said.
+
+use std::path::{Path, PathBuf};
+
+use quipu_torture::{Effort, Outcome, SCENARIOS, Setting};
+
+#[track_caller]
+#[expect(clippy::print_stdout, reason = "what was skipped is said where a test says things")]
+fn check(name: &str) {
+    let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
+    let memory = Path::new("/dev/shm");
+    let setting = Setting {
+        quipu: PathBuf::from(env!("CARGO_BIN_EXE_quipu")),
+        work: memory.is_dir().then(|| memory.to_owned()),
+        seed: 1,
+        effort: Effort::Small,
+    };
+    match (scenario.run)(&setting) {
+        Ok(Outcome::Held { what, .. }) => println!("{what}"),
+        Ok(Outcome::Skipped(why)) => println!("skipped: {why}"),
+        Err(error) => panic!("{name}: {error:?}"),
+    }
+}
+
+#[test]
+fn f1_killed_while_collecting() {
+    check("kills");
+}
+
+#[test]
+fn f2_f6_killed_at_every_step() {
+    check("steps");
+}
+
+#[test]
+fn f4_killed_while_migrating() {
+    check("migration");
+}
+
+#[test]
+fn f5_killed_while_backing_up() {
+    check("backups");
+}
+
+#[test]
+fn f11_f12_the_disk_is_full() {
+    check("full-disk");
+}
+
+#[test]
+fn f13_f14_f17_calls_fail() {
+    check("errors");
+}
+
+#[test]
+fn f14_f15_limits_are_reached() {
+    check("limits");
+}
+
+#[test]
+fn f21_f36_many_collectors() {
+    check("collectors");
+}
+
+#[test]
+fn f23_the_disk_is_read_only() {
+    check("read-only");
+}

@@ -1,0 +1,141 @@
+//! A ledger of an older version: migrated whole or not at all, and nothing in it changes.
+
+use std::fs;
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::child;
+use crate::home::*;
+use crate::prng::Prng;
+use quipu_ledger::{Error, Generations, Ledger};
+
+/// A home whose ledger was written by the last release of truth version 1.
+fn old() -> Home {
+    let home = Home::quick();
+    put_old(&home);
+    home
+}
+
+fn put_old(home: &Home) {
+    let folder = home.ledger_path().parent().unwrap().to_owned();
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder).unwrap();
+    let packed = include_bytes!("../fixtures/v1/ledger.db.zst");
+    fs::write(home.ledger_path(), zstd::decode_all(&packed[..]).unwrap()).unwrap();
+}
+
+/// What the ledger gave back when it was still old.
+fn expected() -> std::collections::BTreeMap<String, Vec<u8>> {
+    files(std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/v1/files")))
+}
+
+#[track_caller]
+fn check_complete(home: &Home) {
+    home.sync();
+    assert_eq!(home.one::<i64>("PRAGMA user_version"), 2);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM records WHERE generation <> 1"), 78);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sources WHERE kind = 'file'"), 5);
+    assert!(home.restored(Generations::All) == expected(), "other bytes came back");
+    home.assert_sound();
+}
+
+#[test]
+fn f4_a_ledger_of_version_1_becomes_one_of_today() {
+    let home = old();
+    let ids: String = home.one("SELECT ledger_id || epoch FROM ledger");
+    check_complete(&home);
+    assert_eq!(home.one::<String>("SELECT ledger_id || epoch FROM ledger"), ids);
+    assert_eq!((home.hits("word7"), home.hits("another7"), home.hits("gone4")), (1, 1, 1));
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 4);
+    home.assert_rebuilds();
+}
+
+/// Reading changes nothing, so it cannot bring an old ledger up to date. It says so.
+#[test]
+fn an_old_ledger_is_not_read_before_it_is_migrated() {
+    let home = old();
+    let before = home.ledger_bytes();
+    let outcome = Ledger::open_read_only(&home.ledger_path());
+    assert!(matches!(outcome, Err(Error::Older { .. })), "{outcome:?}");
+    assert!(before["ledger.db"] == home.ledger_bytes()["ledger.db"]);
+    // Truth is migrated as soon as it is opened for writing, the projection with the next sync.
+    drop(home.open());
+    let outcome = Ledger::open_read_only(&home.ledger_path());
+    assert!(matches!(outcome, Err(Error::Older { .. })), "{outcome:?}");
+    home.sync();
+    Ledger::open_read_only(&home.ledger_path()).unwrap();
+}
+
+#[test]
+fn f4_killed_while_migrating() {
+    let home = old();
+    let mut prng = Prng::new(4);
+    let (mut first, mut second) = (0, 0);
+    for _ in 0..30 {
+        put_old(&home);
+        let mut child = child::command(&home, "collect")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_micros(prng.below(50_000)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let tables: i64 = home.one(
+            "SELECT count(*) FROM sqlite_schema
+              WHERE name IN ('indexes', 'row_cursors', 'record_rows')",
+        );
+        match home.one::<i64>("PRAGMA user_version") {
+            1 => assert_eq!(tables, 0, "version 1 has tables of version 2"),
+            2 => assert_eq!(tables, 3, "version 2 lacks tables"),
+            other => panic!("version {other}"),
+        }
+        if tables == 0 {
+            first += 1
+        } else {
+            second += 1
+        }
+        check_complete(&home);
+    }
+    println!("version 1 after {first} kills, version 2 after {second}");
+}
+
+#[test]
+fn f21_several_processes_migrate_at_once() {
+    let home = old();
+    child::finish(child::start(&home, "collect", 8));
+    check_complete(&home);
+    home.assert_rebuilds();
+}
+
+/// Backups grow old, too.
+#[test]
+fn f4_a_backup_of_version_1_is_restored() {
+    let home = old();
+    let backup = home.scratch("backup.db");
+    fs::rename(home.ledger_path(), &backup).unwrap();
+    let prepared =
+        quipu_ledger::prepare_restore(&home.ledger_path(), &backup, false, &mut |_| {}).unwrap();
+    assert_eq!(prepared.records(), 78);
+    prepared.swap().unwrap();
+    check_complete(&home);
+    home.assert_rebuilds();
+}
+
+/// A process that waited for its turn to migrate must not undo what a newer one did meanwhile.
+#[test]
+fn f22_a_newer_process_migrates_first() {
+    let home = old();
+    let newer = home.sql();
+    newer.execute_batch("BEGIN IMMEDIATE; PRAGMA user_version = 99").unwrap();
+    let older = std::thread::scope(|scope| {
+        let older = scope.spawn(|| Ledger::open(&home.ledger_path()));
+        // It sees version 1 and waits for the lock.
+        std::thread::sleep(Duration::from_millis(300));
+        newer.execute_batch("COMMIT").unwrap();
+        older.join().unwrap()
+    });
+    assert!(matches!(older, Err(Error::Newer { found: 99, .. })), "{older:?}");
+    assert_eq!(home.one::<i64>("PRAGMA user_version"), 99);
+}

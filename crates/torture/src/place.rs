@@ -1,0 +1,246 @@
+//! A private home, a ledger beside it, the binary that runs there, and the check that everything
+//! ends with.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::Setting;
+
+/// A folder that is removed at the end.
+#[derive(Debug)]
+pub(crate) struct Place {
+    quipu: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+/// How a program ended, and what it printed.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// `None` if a signal ended it.
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Run {
+    pub(crate) fn of(command: &mut Command) -> Result<Run> {
+        let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+        Ok(Run {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+
+    /// It did what it was told, or said in a sentence why not.
+    pub(crate) fn check_told(&self) -> Result<()> {
+        match self.code {
+            Some(0) => Ok(()),
+            Some(2) => {
+                let is_told = self.stderr.lines().any(|line| line.starts_with("error: "));
+                ensure!(is_told, "it failed and did not say why: {self:?}");
+                Ok(())
+            }
+            _ => bail!("it neither worked nor said why not: {self:?}"),
+        }
+    }
+
+    /// True if the program did not even start: its libraries could not be loaded.
+    pub(crate) fn is_not_started(&self) -> bool {
+        self.code == Some(127)
+    }
+}
+
+impl Place {
+    pub(crate) fn new(setting: &Setting) -> Result<Place> {
+        let parent = setting.work.clone().unwrap_or_else(std::env::temp_dir);
+        let folder = tempfile::Builder::new()
+            .prefix("quipu-torture-")
+            .tempdir_in(&parent)
+            .with_context(|| format!("cannot create a folder in {}", parent.display()))?;
+        let place = Place { quipu: setting.quipu.clone(), folder };
+        fs::create_dir(place.home())?;
+        fs::create_dir(place.data())?;
+        Ok(place)
+    }
+
+    /// A path in it.
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.at("home")
+    }
+
+    /// The folder of the ledger.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.at("data")
+    }
+
+    pub(crate) fn ledger(&self) -> PathBuf {
+        self.data().join("ledger.db")
+    }
+
+    pub(crate) fn quipu(&self) -> &Path {
+        &self.quipu
+    }
+
+    /// The binary, with nothing in its environment but this place.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        self.prepare(Command::new(&self.quipu), arguments)
+    }
+
+    /// The same, started by another program: its options, a path, then quipu.
+    pub(crate) fn command_under(
+        &self,
+        program: &str,
+        options: &[&str],
+        path: Option<&Path>,
+        arguments: &[&str],
+    ) -> Command {
+        let mut command = Command::new(program);
+        command.args(options).args(path).arg(&self.quipu);
+        self.prepare(command, arguments)
+    }
+
+    fn prepare(&self, mut command: Command, arguments: &[&str]) -> Command {
+        command.args(arguments);
+        self.environment(&mut command);
+        command
+    }
+
+    /// Gives a command this place as its home.
+    pub(crate) fn environment(&self, command: &mut Command) {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        command
+            .env_clear()
+            .env("PATH", path)
+            .env("HOME", self.home())
+            .env("QUIPU_LEDGER", self.ledger())
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Result<Run> {
+        Run::of(&mut self.command(arguments))
+    }
+
+    /// Runs a command that has to work, and reads the first line of its JSON.
+    pub(crate) fn json(&self, arguments: &[&str]) -> Result<Value> {
+        let run = self.run(&[arguments, &["--json"]].concat())?;
+        ensure!(run.code == Some(0), "`quipu {}` failed: {run:?}", arguments.join(" "));
+        let line = run.stdout.lines().next().unwrap_or_default();
+        serde_json::from_str(line).with_context(|| format!("no JSON: {run:?}"))
+    }
+
+    /// Removes the ledger, as if nothing had been collected.
+    pub(crate) fn remove_ledger(&self) -> Result<()> {
+        fs::remove_dir_all(self.data())?;
+        fs::create_dir(self.data())?;
+        Ok(())
+    }
+
+    /// Syncs, and checks all that is promised: it works again, the file is sound, every source
+    /// comes back byte for byte, and every one of so many complete lines is stored once.
+    pub(crate) fn check(&self, lines: u64) -> Result<()> {
+        self.json(&["sync"]).context("after the fault")?;
+        self.check_without_sync(lines)
+    }
+
+    /// The same of a ledger that is up to date.
+    pub(crate) fn check_without_sync(&self, lines: u64) -> Result<()> {
+        let status = self.json(&["status"])?;
+        let records = status["ledger"]["records"].as_u64();
+        ensure!(records == Some(lines), "{records:?} records of {lines} lines");
+        ensure!(status["ledger"]["unprojected"] == 0, "the projection is behind");
+        self.check_sound()?;
+        self.check_restores()
+    }
+
+    /// A backup looks at every page and every collected byte before it gets its name.
+    pub(crate) fn check_sound(&self) -> Result<()> {
+        let copy = self.at("checked.db");
+        self.json(&["backup", "checked.db"]).context("the ledger is not sound")?;
+        fs::remove_file(copy)?;
+        Ok(())
+    }
+
+    fn check_restores(&self) -> Result<()> {
+        let to = self.at("restored");
+        let _ = fs::remove_dir_all(&to);
+        self.json(&["restore", "--all", "--to", "restored"])?;
+        let restored = files(&to)?;
+        for (folder, format) in [(".claude", "claude-code"), (".openclaw", "openclaw")] {
+            let root = self.home().join(folder);
+            for (path, bytes) in files(&root)? {
+                let found = restored.get(&Path::new(format).join(&path));
+                ensure!(found == Some(&bytes), "{} did not come back", path.display());
+            }
+        }
+        fs::remove_dir_all(&to)?;
+        Ok(())
+    }
+}
+
+/// Every file below a folder, by relative path.
+pub(crate) fn files(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&next) else { continue };
+        for entry in entries {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.insert(path.strip_prefix(folder)?.to_owned(), fs::read(&path)?);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Copies a folder into an empty one.
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
+    let _ = fs::remove_dir_all(to);
+    fs::create_dir_all(to)?;
+    for (path, bytes) in files(from)? {
+        let target = to.join(path);
+        if let Some(folder) = target.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        fs::write(target, bytes)?;
+    }
+    Ok(())
+}
+
+/// A script in a mount namespace of its own, so that what it mounts is gone when it ends. `None` if
+/// the system does not allow that.
+pub(crate) fn in_namespace(place: &Place, script: &str) -> Result<Option<Run>> {
+    let allowed = |options: &[&str]| {
+        Command::new("unshare")
+            .args(options)
+            .args(["sh", "-c", "mount -t tmpfs -o size=4m none /mnt"])
+            .output()
+            .is_ok_and(|output| output.status.success())
+    };
+    let options: &[&str] = match () {
+        () if allowed(&["--mount"]) => &["--mount"],
+        () if allowed(&["--mount", "--map-root-user"]) => &["--mount", "--map-root-user"],
+        () => return Ok(None),
+    };
+    let mut command = Command::new("unshare");
+    command.args(options).args([OsStr::new("sh"), OsStr::new("-c"), OsStr::new(script)]);
+    place.environment(&mut command);
+    command.env("QUIPU", place.quipu());
+    Ok(Some(Run::of(&mut command)?))
+}
