@@ -145,6 +145,7 @@ impl Fold {
         self.sessions.save(tx)?;
         self.turns.save(tx)?;
         self.sessions.recount(tx)?;
+        search::merge(tx)?;
         self.tips.save(tx)
     }
 

@@ -3,7 +3,10 @@
 
 use std::borrow::Cow;
 
+use rusqlite::Connection;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::Result;
 
 /// At most this much text of one entry is indexed.
 pub(crate) const LONGEST: usize = 1 << 20;
@@ -139,6 +142,17 @@ fn without_base64(text: &str) -> Cow<'_, str> {
         }
     };
     if has_nul { Cow::Owned(text.replace('\0', " ")) } else { text }
+}
+
+/// So many pages of the index are merged with every commit.
+const MERGED_PAGES: i64 = 16;
+
+/// Merges some of the pieces that the index was written in. Bounded, whatever the size of the
+/// ledger; the next commit goes on.
+pub(crate) fn merge(conn: &Connection) -> Result<()> {
+    conn.prepare_cached("INSERT INTO search (search, rank) VALUES ('merge', ?1)")?
+        .execute([MERGED_PAGES])?;
+    Ok(())
 }
 
 /// The spec's error words.

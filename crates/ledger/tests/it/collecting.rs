@@ -114,6 +114,24 @@ fn a_provisional_entry_leaves_no_trace() {
 }
 
 #[test]
+fn the_search_index_stays_in_few_pieces() {
+    let home = Home::quick();
+    home.write(MAIN, line("user", &uuid(0), None, "word0"));
+    home.sync();
+    for number in 1..100 {
+        let parent = uuid(number - 1);
+        home.append(MAIN, line("user", &uuid(number), Some(&parent), &format!("word{number}")));
+        home.sync();
+    }
+    // Each sync has added a segment; the number of one is above the 37th bit of its pages.
+    let pieces = "SELECT count(DISTINCT id >> 37) FROM search_data WHERE id >= 1 << 37";
+    let pieces: i64 = home.one(pieces);
+    assert!(pieces < 16, "{pieces} pieces");
+    assert_eq!((home.hits("word0"), home.hits("word99")), (1, 1));
+    home.assert_sound();
+}
+
+#[test]
 fn a_deleted_file_stays() {
     let home = Home::new();
     let lines =
