@@ -154,6 +154,18 @@ impl Packer {
     }
 }
 
+impl PackedBatch {
+    /// Stores the chunks of a batch whose first record is `base`.
+    pub(crate) fn insert_chunks(&self, tx: &Connection, base: Seq) -> Result<()> {
+        let at = |index: usize| Seq(base.0 + index as i64);
+        for chunk in &self.chunks {
+            let (first, last) = (at(chunk.first), at(chunk.last));
+            insert(tx, first, chunk.first_offset, last, chunk.raw_length, &chunk.data)?;
+        }
+        Ok(())
+    }
+}
+
 /// Stores the packed records of a batch whose first record is `base` and whose records have
 /// these lengths. Records that are the same as others have no bytes here.
 pub(crate) fn store(
@@ -167,16 +179,7 @@ pub(crate) fn store(
     if !batch.chunks.is_empty() {
         // What waited so far comes before what comes now.
         seal(tx)?;
-        for chunk in &batch.chunks {
-            insert(
-                tx,
-                at(chunk.first),
-                chunk.first_offset,
-                at(chunk.last),
-                chunk.raw_length,
-                &chunk.data,
-            )?;
-        }
+        batch.insert_chunks(tx, base)?;
     }
     if let Some((first, bytes)) = &batch.rest {
         let mut rest = bytes.as_slice();
@@ -297,9 +300,10 @@ pub(crate) fn seal(tx: &Transaction<'_>) -> Result<()> {
         {
             let mut reader = RecordReader::new(tx);
             for seq in (first_seq..first).map(Seq) {
-                match place_of(tx, seq)?.1 {
-                    Some(_) => packer.skip(),
-                    None => packer.push(&reader.read(seq)?)?,
+                match find_place(tx, seq)? {
+                    Some((_, None)) => packer.push(&reader.read(seq)?)?,
+                    // Its bytes are elsewhere, or it was forgotten.
+                    Some((_, Some(_))) | None => packer.skip(),
                 }
             }
             tx.execute("DELETE FROM chunks WHERE id = ?1", [id])?;
@@ -308,17 +312,7 @@ pub(crate) fn seal(tx: &Transaction<'_>) -> Result<()> {
         for (_, record) in &run {
             packer.push(record)?;
         }
-        let packed = packer.finish(false)?;
-        for chunk in &packed.chunks {
-            insert(
-                tx,
-                Seq(start + chunk.first as i64),
-                chunk.first_offset,
-                Seq(start + chunk.last as i64),
-                chunk.raw_length,
-                &chunk.data,
-            )?;
-        }
+        packer.finish(false)?.insert_chunks(tx, Seq(start))?;
         tx.execute("DELETE FROM pending WHERE seq BETWEEN ?1 AND ?2", (first, last))?;
     }
     Ok(())
@@ -351,8 +345,8 @@ struct OpenChunk {
     last: i64,
     first_offset: u64,
     raw: Vec<u8>,
-    /// Offset in `raw` of each record from `first` on, and the end of the last one.
-    starts: Vec<usize>,
+    /// Each record that is there, and where in `raw` it starts. Forgotten ones leave holes.
+    starts: Vec<(i64, usize)>,
     /// Records in between whose bytes are those of another one.
     same_as: HashMap<i64, Seq>,
 }
@@ -389,10 +383,12 @@ impl<'c> RecordReader<'c> {
         seq: Seq,
         each: &mut dyn FnMut(&[u8]) -> Result<bool>,
     ) -> Result<()> {
-        if let Some(open) = self.open.iter().rev().find(|open| open.holds_whole(seq)) {
+        if let Some(open) = self.open.iter().rev().find(|open| open.holds_whole(seq))
+            && let Some(part) = open.record(seq)
+        {
             return match open.same_as.get(&seq.0) {
                 Some(other) => self.stream(*other, each),
-                None => each(open.record(seq)).map(|_| ()),
+                None => each(part).map(|_| ()),
             };
         }
         let (length, same_as) = place_of(self.conn, seq)?;
@@ -410,7 +406,7 @@ impl<'c> RecordReader<'c> {
         }
         let mut offset = 0_u64;
         while offset < length || (length == 0 && offset == 0) {
-            let part = self.open_at(seq, offset)?.record(seq);
+            let part = self.open_at(seq, offset)?.record(seq).unwrap_or_default();
             if part.is_empty() && length > 0 {
                 return Err(Error::damaged(format!("record {} is cut off", seq.0)));
             }
@@ -465,7 +461,7 @@ impl<'c> RecordReader<'c> {
         if last < seq.0 {
             return Err(Error::damaged(format!("no chunk holds record {}", seq.0)));
         }
-        let mut starts = Vec::with_capacity((last - first + 2) as usize);
+        let mut starts = Vec::new();
         let mut at = 0_usize;
         let mut same_as = HashMap::new();
         {
@@ -475,9 +471,10 @@ impl<'c> RecordReader<'c> {
             let mut rows = statement.query((first, last))?;
             let mut skip = first_offset;
             while let Some(row) = rows.next()? {
-                starts.push(at.min(raw_length));
+                let seq = row.get(0)?;
+                starts.push((seq, at.min(raw_length)));
                 if let Some(other) = row.get(2)? {
-                    same_as.insert(row.get(0)?, other);
+                    same_as.insert(seq, other);
                     continue;
                 }
                 let length = row.get::<_, i64>(1)? as u64;
@@ -487,10 +484,11 @@ impl<'c> RecordReader<'c> {
                 skip = 0;
             }
         }
-        if starts.len() as i64 != last - first + 1 {
+        // Bytes of no record: one is missing that was not forgotten. (The last one may go on in the
+        // next chunk, so that there can be fewer.)
+        if at < raw_length {
             return Err(Error::damaged(format!("records {first} to {last} are not all there")));
         }
-        starts.push(at.min(raw_length));
         Ok(OpenChunk { first, last, first_offset, raw, starts, same_as })
     }
 }
@@ -507,20 +505,24 @@ impl OpenChunk {
             && offset == if seq.0 == self.first { self.first_offset } else { 0 }
     }
 
-    /// What this chunk holds of a record.
-    fn record(&self, seq: Seq) -> &[u8] {
-        let index = usize::try_from(seq.0 - self.first).unwrap_or(usize::MAX);
-        match (self.starts.get(index), self.starts.get(index.saturating_add(1))) {
-            (Some(&start), Some(&end)) => self.raw.get(start..end).unwrap_or_default(),
-            _ => &[],
-        }
+    /// What this chunk holds of a record; `None` if there is no such record.
+    fn record(&self, seq: Seq) -> Option<&[u8]> {
+        let index = self.starts.binary_search_by_key(&seq.0, |(seq, _)| *seq).ok()?;
+        let &(_, start) = self.starts.get(index)?;
+        let end = self.starts.get(index + 1).map_or(self.raw.len(), |(_, end)| *end);
+        Some(self.raw.get(start..end).unwrap_or_default())
     }
 }
 
 /// A record's length, and the record that holds its bytes if it does not itself.
 fn place_of(conn: &Connection, seq: Seq) -> Result<(u64, Option<Seq>)> {
-    conn.prepare_cached("SELECT length, same_as FROM records WHERE seq = ?1")?
+    find_place(conn, seq)?.ok_or_else(|| Error::damaged(format!("there is no record {}", seq.0)))
+}
+
+/// The same, where the record may have been forgotten.
+fn find_place(conn: &Connection, seq: Seq) -> Result<Option<(u64, Option<Seq>)>> {
+    Ok(conn
+        .prepare_cached("SELECT length, same_as FROM records WHERE seq = ?1")?
         .query_row([seq], |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?)))
-        .optional()?
-        .ok_or_else(|| Error::damaged(format!("there is no record {}", seq.0)))
+        .optional()?)
 }

@@ -67,6 +67,8 @@ pub(crate) enum Event {
     },
     /// A compressed source is damaged; what could be read of it before is kept.
     Damaged { at: i64, source: SourceNumber, what: String },
+    /// A session was forgotten: what it held is no more, and is not collected again.
+    Forgotten { at: i64, format: String, agent: String, session_id: String },
 }
 
 /// A source's id, as it stands in the journal.
@@ -83,7 +85,7 @@ impl Event {
             | Event::Damaged { source, .. }
             | Event::Key { source, .. }
             | Event::IndexProblems { source, .. } => Some(SourceId(*source)),
-            Event::Backup { .. } => None,
+            Event::Backup { .. } | Event::Forgotten { .. } => None,
         }
     }
 }

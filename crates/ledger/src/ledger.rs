@@ -186,6 +186,26 @@ impl Ledger {
         self.stop = Some(stop);
     }
 
+    /// Cuts the WAL off, so that no old page is left in it. False if another process still needs
+    /// it after `longest`.
+    pub(crate) fn cut_log(&self, longest: Duration) -> Result<bool> {
+        self.conn.busy_timeout(longest)?;
+        let is_busy =
+            self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
+        self.conn.busy_timeout(LONGEST_WAIT)?;
+        Ok(!is_busy?)
+    }
+
+    /// Writes the whole file anew from its rows, so that nothing is left of what was deleted.
+    pub(crate) fn write_anew(&mut self) -> Result<()> {
+        let _held = self.lock.as_ref().map(|lock| lock.acquire(LONGEST_WAIT));
+        // The copy may be larger than memory.
+        self.conn.pragma_update(None, "temp_store", "FILE")?;
+        let written = self.conn.execute_batch("VACUUM");
+        self.conn.pragma_update(None, "temp_store", "MEMORY")?;
+        written.map_err(|error| busy(error, &self.path))
+    }
+
     /// Migrates truth, and empties a projection that another version made.
     fn bring_up(&mut self) -> Result<()> {
         refuse_newer(&self.conn, &self.path)?;

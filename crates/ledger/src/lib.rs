@@ -12,6 +12,7 @@ mod clock;
 mod collect;
 mod doctor;
 mod error;
+mod forget;
 mod frozen;
 mod ids;
 mod indexes;
@@ -34,6 +35,7 @@ pub use backup::{
 pub use collect::{Progress, RootPath, Selection, collect, collect_changed};
 pub use doctor::{DoctorProgress, doctor};
 pub use error::{Error, Result, Trouble};
+pub use forget::{foresee, forget};
 pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;
 pub use project::rebuild::rebuild;

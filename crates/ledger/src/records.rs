@@ -69,7 +69,7 @@ pub(crate) fn same_span(
     Ok(())
 }
 
-/// Adds a record. Rows are never updated.
+/// Adds a record. Rows are never updated, except by forgetting.
 pub(crate) fn insert(
     tx: &Connection,
     seq: Seq,

@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 use quipu_transcript::format;
 use rusqlite::Connection;
 
+use crate::forget::{BlankLines, Forgotten, Judge};
 use crate::ids::{GenerationId, SessionRow, SourceId};
 use crate::ledger::Ledger;
 use crate::wire::{RestoreReport, RestoredFile};
@@ -54,12 +55,13 @@ pub fn restore(
     };
     let mut report = RestoreReport::default();
     let mut folders = Folders::default();
+    let forgotten = Forgotten::load(conn)?;
     let mut followed = conn.prepare(
         "SELECT EXISTS (SELECT 1 FROM sources WHERE format = ?1 AND root = ?2 AND path = ?3)",
     )?;
     let mut statement = conn.prepare(
         "SELECT s.id, s.format, s.root, s.path, g.id, g.number, g.mtime_ns, g.id = s.generation,
-                s.kind = 'rows', g.cursor > 0
+                s.kind = 'rows', g.cursor > 0, s.first_path
            FROM sources s JOIN generations g ON g.source = s.id
           WHERE s.refused IS NULL
             AND (s.kind = 'file'
@@ -104,7 +106,12 @@ pub fn restore(
         if generations == Generations::All && !is_newest {
             target.as_mut_os_string().push(format!(".generation-{number}"));
         }
-        let bytes = write(conn, source, generation, row.get(6)?, &target)?;
+        let mut blanks = BlankLines::default();
+        let bytes = write(conn, (source, generation), row.get(6)?, &target, &mut blanks)?;
+        let first_path: Vec<u8> = row.get(10)?;
+        let may_have_blanks = format::by_name(&format).is_some_and(|format| {
+            Judge::new(&forgotten, format, &format.origin(&first_path)).is_some()
+        });
         report.files += 1;
         report.decompressed += u64::from(is_compressed);
         report.bytes += bytes;
@@ -115,6 +122,7 @@ pub fn restore(
             bytes,
             decompressed: is_compressed,
             from_rows,
+            forgotten_lines: if may_have_blanks { blanks.count } else { 0 },
         });
     }
     if let (Generations::Number(number), true) = (generations, report.files == 0) {
@@ -159,10 +167,10 @@ fn safe(path: &[u8]) -> Result<PathBuf> {
 /// Writes one generation to a new file.
 fn write(
     conn: &Connection,
-    source: SourceId,
-    generation: GenerationId,
+    (source, generation): (SourceId, GenerationId),
     mtime_ns: i64,
     target: &Path,
+    blanks: &mut BlankLines,
 ) -> Result<u64> {
     if let Some(folder) = target.parent() {
         DirBuilder::new()
@@ -181,6 +189,7 @@ fn write(
     let mut bytes = 0;
     let mut put = |part: &[u8]| {
         bytes += part.len() as u64;
+        blanks.add(part);
         out.write_all(part).map_err(Error::io("write", target))
     };
     let written = spans::stream(conn, generation, &mut put)
@@ -209,8 +218,11 @@ fn set_modified(file: &File, mtime_ns: i64) {
 /// The session whose id begins with `name`.
 pub(crate) fn find_session(conn: &Connection, name: &str) -> Result<SessionRow> {
     let matches = |condition: &str, name: &str| -> Result<Vec<(SessionRow, String)>> {
+        // Agents may use the same id; then the agent's name has to be said before it.
         let mut statement = conn.prepare(&format!(
-            "SELECT id, session_id FROM sessions WHERE {condition} ORDER BY id LIMIT 20"
+            "SELECT id, CASE WHEN count(*) OVER (PARTITION BY session_id) > 1 AND agent <> ''
+                             THEN agent || '/' || session_id ELSE session_id END
+               FROM sessions WHERE {condition} ORDER BY id LIMIT 20"
         ))?;
         Ok(statement
             .query_map([name], |row| Ok((row.get(0)?, row.get(1)?)))?
@@ -231,6 +243,9 @@ pub(crate) fn find_session(conn: &Connection, name: &str) -> Result<SessionRow> 
         // Sessions that no UUID names are called after their folder; the file's name is enough.
         let stem = "substr(session_id, instr(session_id, '/') + 1, length(?1)) = ?1";
         found = matches(&format!("instr(session_id, '/') > 0 AND {stem}"), name)?;
+    }
+    if found.is_empty() {
+        found = matches("agent || '/' || session_id = ?1", name)?;
     }
     match found.as_slice() {
         [] => Err(Error::NoMatch { what: "session", name: name.to_owned() }),

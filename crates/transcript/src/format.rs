@@ -49,6 +49,17 @@ pub trait Format: Sync {
         Index::default()
     }
 
+    /// The bytes of an index without its entries for some sessions; `None` if it has none of those.
+    /// Of bytes that cannot be read nothing can be left out, so nothing is left of them.
+    fn index_without(
+        &self,
+        _origin: &Origin,
+        _bytes: &[u8],
+        _leave_out: &dyn Fn(&str) -> bool,
+    ) -> Option<Vec<u8>> {
+        None
+    }
+
     /// What it reads and where, for people: pairs of pattern and meaning.
     fn reads(&self) -> &'static [(&'static str, &'static str)];
 

@@ -4,6 +4,7 @@ mod backup;
 mod config;
 mod cursors;
 mod doctor;
+mod forget;
 mod formats;
 mod overview;
 mod rebuild;
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Backup(backup::Args),
     Doctor(doctor::Args),
     Rebuild(rebuild::Args),
+    Forget(forget::Args),
     Cursors(cursors::Args),
     Formats(formats::Args),
     Config(config::Args),
@@ -52,6 +54,7 @@ impl Command {
             Command::Backup(args) => backup::run(args, context),
             Command::Doctor(args) => doctor::run(args, context),
             Command::Rebuild(args) => rebuild::run(args, context),
+            Command::Forget(args) => forget::run(args, context),
             Command::Cursors(args) => cursors::run(args, context),
             Command::Formats(args) => formats::run(args, context),
             Command::Config(args) => config::run(args, context),

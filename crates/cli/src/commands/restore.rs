@@ -120,6 +120,10 @@ fn show(
         let note = format!("{files} {was} compressed: given back without `.zst`");
         out.line(Text::of(Look::Dim, note))?;
     }
+    let blanks = report.restored.iter().map(|file| file.forgotten_lines).sum();
+    if blanks > 0 {
+        out.line(format!("{} of forgotten sessions given back as blanks", count(blanks, "line")))?;
+    }
     if !args.all {
         let columns = [Column::numbers("size"), Column::long("file")];
         let rows = report.restored.iter().map(|file| {

@@ -136,6 +136,10 @@ fn format_facts(
     }
     let states = format.states.iter().filter(|(state, _)| state.as_str() != "live");
     add("states", states.map(|(state, sessions)| state_text(state, *sessions)).collect());
+    if format.forgotten > 0 {
+        let sessions = count(format.forgotten, "session");
+        add("forgotten", vec![Text::plain(format!("{sessions}, never collected again"))]);
+    }
     let mut note = |label, value: u64, text: &str| {
         if value > 0 {
             add(label, vec![Text::plain(format!("{} {text}", count(value, "file")))]);

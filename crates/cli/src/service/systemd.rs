@@ -13,7 +13,13 @@ pub(crate) const NAME: &str = "quipu.service";
 
 /// The unit's file.
 pub(crate) fn text(unit: &Unit, sandbox: Sandbox) -> String {
-    let mut command = quoted(unit.program.as_os_str().as_bytes());
+    let program = unit.program.as_os_str().as_bytes();
+    // systemd refuses to start a program with such a name, but not to pass the name on.
+    let is_refused = |byte: &u8| byte.is_ascii_control() || b"\"'\\".contains(byte);
+    let mut command = match program.iter().any(is_refused) {
+        true => format!("/usr/bin/env {}", quoted(program).replace('$', "$$")),
+        false => quoted(program),
+    };
     for argument in &unit.arguments {
         command.push(' ');
         command.push_str(&quoted(argument.as_bytes()).replace('$', "$$"));
@@ -38,7 +44,7 @@ pub(crate) fn text(unit: &Unit, sandbox: Sandbox) -> String {
     lines.extend(
         [
             "Restart=on-failure",
-            "RestartSec=10",
+            "RestartSec=30",
             "RestartSteps=8",
             "RestartMaxDelaySec=15min",
             "TimeoutStopSec=10",
@@ -139,6 +145,13 @@ mod tests {
         assert_eq!(line(&text, "ExecStartPre"), None);
         assert_eq!(line(&text, "Environment"), Some("\"CLAUDE_CONFIG_DIR=/a b/$HOME%%h\""));
         assert_eq!(line(&text, "ReadWritePaths"), Some("\"/it's 100%%\""));
+    }
+
+    #[test]
+    fn programs_that_systemd_refuses_are_started_by_another() {
+        let text = text(&unit("/it's $5/quipu", b"x", "/d"), Sandbox::Strict);
+        let command = "/usr/bin/env \"/it's $$5/quipu\" \"watch\" \"x\"";
+        assert_eq!(line(&text, "ExecStart"), Some(command));
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 11] = [
-    "sync", "watch", "service", "status", "restore", "backup", "doctor", "rebuild", "cursors",
-    "formats", "config",
+const COMMANDS: [&str; 12] = [
+    "sync", "watch", "service", "status", "restore", "backup", "doctor", "rebuild", "forget",
+    "cursors", "formats", "config",
 ];
 
 #[test]

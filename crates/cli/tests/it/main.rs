@@ -9,6 +9,7 @@ mod backup;
 mod config;
 mod cursors;
 mod doctor;
+mod forget;
 mod formats;
 mod help;
 mod overview;

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::home::{Home, Run};
 
 /// Every command that prints a result.
-const COMMANDS: [&str; 9] = [
+const COMMANDS: [&str; 12] = [
     "",
     "sync",
     "status",
@@ -16,6 +16,9 @@ const COMMANDS: [&str; 9] = [
     "config show",
     "restore --all --to everything",
     "restore 0000 --to nothing",
+    "forget 00000001 --dry-run",
+    "forget 00000001 --yes",
+    "forget 00000004",
 ];
 
 #[test]
@@ -138,6 +141,7 @@ fn hostile_arguments_are_made_visible() {
     check(&["sync", &format!("--{HOSTILE}")], 2);
     check(&["restore", "--all", "--to", "out", "--generation", HOSTILE], 2);
     check(&["restore", HOSTILE, "--to", "out"], 1);
+    check(&["forget", HOSTILE], 1);
     check(&["cursors", "--ledger", HOSTILE], 2);
     check(&["sync", "--config", HOSTILE], 2);
 }

@@ -1,7 +1,8 @@
-//! Finds followed files by their names, without a walk: what a hint about one file needs.
+//! Finds files by their names, without a walk: what a hint about one file needs.
 //!
 //! The same rules as the walk (`discover`): claims all the way down, denied names first. Whatever
-//! takes a look around (links, new names, files that are not where they were) is left to it.
+//! takes a look around (links, new names of known files, other files under known names) is left to
+//! it.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -42,7 +43,10 @@ pub(crate) fn find(
         let at = known::at(conn, root.format.name(), root.path.as_os_str().as_bytes(), inside)?;
         match at {
             Some(at) if !at.is_gone && at.stat.file() == found.stat.file() => known.push(at),
-            _ => return Ok(None),
+            Some(_) => return Ok(None),
+            // A known file under a new name was renamed, if its old name is gone.
+            None if known::is_followed(conn, &found.stat)? => return Ok(None),
+            None => {}
         }
         discovery.found.push(found);
     }

@@ -119,6 +119,8 @@ pub(crate) enum Reason {
     Unreadable(String),
     /// None of its lines is a record of this format.
     NotATranscript,
+    /// Its session was forgotten.
+    Forgotten,
 }
 
 impl Reason {
@@ -132,6 +134,7 @@ impl Reason {
             Reason::NotAFile => "not a regular file".to_owned(),
             Reason::Unreadable(why) => format!("{UNREADABLE}{why}"),
             Reason::NotATranscript => "no line of it is a record".to_owned(),
+            Reason::Forgotten => "forgotten; never opened again".to_owned(),
         }
     }
 }

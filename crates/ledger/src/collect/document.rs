@@ -1,7 +1,6 @@
 //! Reads a whole file as one record, if the ledger does not have that version of it.
 
 use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
 
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 

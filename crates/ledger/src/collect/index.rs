@@ -1,5 +1,6 @@
 //! Reads an index: its newest bytes, and what changed in it since the last look.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use quipu_transcript::format::{Format, Origin};
@@ -10,6 +11,7 @@ use serde_json::{Map, Value};
 use super::batch::{Began, Ends, Step};
 use super::look;
 use super::read::Reader;
+use crate::forget::Forgotten;
 use crate::indexes::{self, Packed};
 use crate::journal::{Event, SourceNumber};
 use crate::{Result, clock};
@@ -79,7 +81,8 @@ impl Reader<'_, '_> {
             Some(known) => indexes::load(self.conn, known.source)?,
             None => None,
         };
-        if before.as_deref() != Some(bytes.as_slice()) {
+        let bytes = without_forgotten(self.format, self.origin, &bytes, self.forgotten);
+        if before.as_deref() != Some(&*bytes) {
             self.work.lines_parsed += 1;
             let update = match self.stat.size > LONGEST {
                 true => IndexUpdate::damaged(ProblemKind::Oversize, self.stat.size),
@@ -88,6 +91,24 @@ impl Reader<'_, '_> {
             piece.index = Some(Box::new(update));
         }
         self.builder.piece(piece)
+    }
+}
+
+/// The bytes of an index without what it says about forgotten sessions.
+pub(crate) fn without_forgotten<'b>(
+    format: &dyn Format,
+    origin: &Origin,
+    bytes: &'b [u8],
+    forgotten: &Forgotten,
+) -> Cow<'b, [u8]> {
+    if !forgotten.concerns(format) {
+        return Cow::Borrowed(bytes);
+    }
+    let agent = origin.agent.as_deref().unwrap_or_default();
+    let is_forgotten = |session: &str| forgotten.has(format.name(), agent, session);
+    match format.index_without(origin, bytes, &is_forgotten) {
+        Some(bytes) => Cow::Owned(bytes),
+        None => Cow::Borrowed(bytes),
     }
 }
 

@@ -189,6 +189,17 @@ pub(crate) fn at(
     Ok(known.next().transpose()?)
 }
 
+/// Whether some source is that file, under whatever name.
+pub(crate) fn is_followed(conn: &Connection, stat: &Stat) -> Result<bool> {
+    let (device, inode) = stat.file();
+    // Not indexed: it is asked for new files only, and there is one row per life of a file.
+    let mut statement = conn.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM generations g JOIN sources s ON s.generation = g.id
+                         WHERE g.device = ?1 AND g.inode = ?2 AND NOT s.is_gone)",
+    )?;
+    Ok(statement.query_row((device.cast_signed(), inode.cast_signed()), |row| row.get(0))?)
+}
+
 /// Sources by their path. Borrowed keys: looking 5,000 paths up should not allocate.
 pub(crate) fn by_path(known: &[Known]) -> HashMap<(&str, &[u8], &[u8]), usize> {
     known

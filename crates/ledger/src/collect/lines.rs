@@ -2,8 +2,8 @@
 //! Lines that the ledger has already, from before a rewrite or from the original of a copy, are not
 //! stored again.
 
+use std::borrow::Cow;
 use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
 
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::OptionalExtension;
@@ -14,6 +14,7 @@ use super::look::{self, Look};
 use super::read::{self, READ, Reader};
 use super::rewrite::{OldLine, OldLines};
 use super::tail::{self, Tail};
+use crate::forget::{self, Verdict};
 use crate::ids::{GenerationId, SourceId};
 use crate::project::draft::Drafter;
 use crate::{Error, Result};
@@ -45,7 +46,7 @@ impl Reader<'_, '_> {
     /// A source that is not known yet. It may be a copy of one that is, or hold lines of a session
     /// that stands in others too.
     fn new_lines(&mut self) -> Result<()> {
-        let head = self.head();
+        let head = self.head()?;
         let original = self.find_original(&head)?;
         let mut lines = OldLines::default();
         let others = self.find_others(&head)?;
@@ -76,9 +77,9 @@ impl Reader<'_, '_> {
     }
 
     /// The first kilobyte, or all of it.
-    fn head(&self) -> Vec<u8> {
+    pub(super) fn head(&self) -> Result<Vec<u8>> {
         let mut head = vec![0; HEAD.min(usize::try_from(self.length).unwrap_or(HEAD))];
-        if self.file.read_exact_at(&mut head, 0).is_ok() { head } else { Vec::new() }
+        Ok(if look::fills(self.file, &mut head, 0)? { head } else { Vec::new() })
     }
 
     /// A generation that begins with the same kilobyte as this new file, or is as short and the same.
@@ -165,6 +166,10 @@ impl Reader<'_, '_> {
                 }
             }
         }
+        if let Some(held_back) = self.held_back(&cut) {
+            end_of_file = at - held_back;
+            cut.carry.truncate(usize::try_from(cut.stored).unwrap_or(usize::MAX));
+        }
         // What stays is the tail; the part of it that the ledger has is not sent again.
         if cut.long.is_some() || cut.carry.len() > DECODE_LIMIT {
             self.store_long_tail(&mut cut, &mut ends, &mut step)?;
@@ -176,6 +181,14 @@ impl Reader<'_, '_> {
         let piece = self.finish_piece(&mut cut, &ends, &mut step);
         self.finish(piece, end_of_file)?;
         failed.map_or(Ok(()), |error| Err(Error::Source(error)))
+    }
+
+    /// How many bytes at the end of a shared file are not stored yet: of a line that is not whole,
+    /// it is not known whether it belongs to a forgotten session.
+    fn held_back(&self, cut: &Cut) -> Option<u64> {
+        let is_held_back = cut.long.is_none()
+            && self.judge.is_some_and(|judge| judge.judge(&cut.carry) != Verdict::Kept);
+        is_held_back.then(|| cut.carry.len() as u64 - cut.stored)
     }
 
     /// Reads on from `at`, behind what `carry` holds. Returns how much was read.
@@ -234,12 +247,22 @@ impl Reader<'_, '_> {
                 }
                 None => {
                     self.work.lines_parsed += 1;
-                    self.builder.record(line, drafter.draft(line))?;
+                    let line = self.without_forgotten(line);
+                    self.builder.record(&line, drafter.draft(&line))?;
                     cut.own(line.len() as u64);
                 }
             }
         }
         Ok(())
+    }
+
+    /// The file may have changed after it was looked through for lines of forgotten sessions.
+    fn without_forgotten<'l>(&self, line: &'l [u8]) -> Cow<'l, [u8]> {
+        let mut line = Cow::Borrowed(line);
+        if self.judge.is_some_and(|judge| judge.judge(&line) == Verdict::Forgotten) {
+            forget::blank(line.to_mut());
+        }
+        line
     }
 
     /// A line that is too long for memory may still be one that the old generation has: it is read

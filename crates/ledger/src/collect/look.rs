@@ -2,15 +2,14 @@
 //! and inode, size, the bytes just before the place reached, the first bytes. Only when those leave
 //! a doubt is the whole prefix compared with what the ledger holds.
 
-use std::fs::File;
 use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
 
 use rusqlite::Connection;
 
 use super::batch::{Began, Ends};
 use super::discover::Stat;
 use super::known::{Known, MARKER, print};
+use super::view::View;
 use crate::{Error, Result, spans};
 
 /// What happened to a known file.
@@ -25,7 +24,7 @@ pub(crate) enum Look {
 /// Looks at a file whose stat has changed and that holds `length` bytes. `verified` counts the bytes that had to be compared.
 pub(crate) fn look(
     conn: &Connection,
-    file: &File,
+    file: &View,
     (stat, length): (&Stat, u64),
     known: &Known,
     verified: &mut u64,
@@ -58,7 +57,7 @@ pub(crate) fn look(
 /// The first and last bytes of a file that holds what the ledger holds of it and nothing else.
 pub(crate) fn same_content(
     conn: &Connection,
-    file: &File,
+    file: &View,
     length: u64,
     known: &Known,
     verified: &mut u64,
@@ -71,7 +70,7 @@ pub(crate) fn same_content(
 }
 
 /// The first and last bytes of what was read of the file, if they are still the same.
-fn same_ends(file: &File, known: &Known, verified: &mut u64) -> Result<Option<Ends>> {
+fn same_ends(file: &View, known: &Known, verified: &mut u64) -> Result<Option<Ends>> {
     let reached = known.reached();
     let mut head = vec![0; known.head_length];
     let mut last = vec![0; usize::try_from(reached).unwrap_or(usize::MAX).min(MARKER)];
@@ -87,7 +86,7 @@ fn same_ends(file: &File, known: &Known, verified: &mut u64) -> Result<Option<En
 /// Compares the file with everything the ledger holds of it.
 fn has_same_prefix(
     conn: &Connection,
-    file: &File,
+    file: &View,
     known: &Known,
     verified: &mut u64,
 ) -> Result<bool> {
@@ -111,7 +110,7 @@ fn has_same_prefix(
 
 /// Reads so many bytes, if the file has them. A disk that fails says nothing about what the file
 /// holds: it must not be taken for a rewrite.
-pub(crate) fn fills(file: &File, buffer: &mut [u8], at: u64) -> Result<bool> {
+pub(crate) fn fills(file: &View, buffer: &mut [u8], at: u64) -> Result<bool> {
     match file.read_exact_at(buffer, at) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),

@@ -16,6 +16,7 @@ mod changes;
 mod decompress;
 mod discover;
 mod document;
+mod forgotten;
 mod index;
 pub(crate) mod known;
 mod lines;
@@ -26,6 +27,7 @@ mod rewrite;
 pub(crate) mod rows;
 mod select;
 mod tail;
+mod view;
 mod write;
 
 use std::collections::HashMap;
@@ -41,14 +43,19 @@ pub use discover::RootPath;
 pub(crate) use discover::{
     Discovery, Folder, Found, Reason, RootState, absolute, discover, path_bytes, summarise,
 };
+pub(crate) use forgotten::leave_out;
+pub(crate) use index::without_forgotten;
 pub(crate) use look::same_content;
 pub(crate) use read::open as open_source;
 pub use select::Selection;
+pub(crate) use view::View;
 
+use crate::forget::{self, Forgotten};
 use crate::ledger::Ledger;
 use crate::project::rebuild;
 use crate::wire::SyncReport;
 use crate::{Error, Result, chunks};
+pub(crate) use batch::Ends;
 use batch::{Batch, Builder};
 use discover::Skipped;
 use plan::{Job, Plan};
@@ -110,10 +117,10 @@ pub fn collect(
     Ok(sweep(ledger, roots, progress)?.report)
 }
 
-/// Collects what is new in the files of these names, if they are files that quipu follows already
-/// and that only changed: a look at a few files, however many others there are.
+/// Collects what is new in the files of these names, if they only changed or are new: a look at a
+/// few files, however many others there are.
 ///
-/// `None` if more may have happened than that (a new file, a renamed or deleted one, a link): then
+/// `None` if more may have happened than that (a renamed, replaced or deleted file, a link): then
 /// only [`collect`] can tell, and nothing was done. Names that no format claims are passed over.
 pub fn collect_changed(
     ledger: &mut Ledger,
@@ -121,22 +128,33 @@ pub fn collect_changed(
     changed: &[PathBuf],
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<SyncReport>> {
+    Ok(look_at(ledger, roots, changed, progress)?.map(|sweep| sweep.report))
+}
+
+/// The same, and says what cannot be read.
+pub(crate) fn look_at(
+    ledger: &mut Ledger,
+    roots: &[RootPath],
+    changed: &[PathBuf],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Option<Sweep>> {
     let roots = &resolve(roots);
     if rebuild::is_behind(ledger.conn())? {
         return Ok(None);
     }
     let mut sweep = Sweep::default();
     for _ in 0..TRIES {
-        let Some((discovery, known)) = changed::find(ledger.conn(), roots, changed)? else {
+        let Some((mut discovery, known)) = changed::find(ledger.conn(), roots, changed)? else {
             return Ok(None);
         };
-        let plan = plan::plan(roots, &discovery, known);
-        if carry_out(ledger, roots, plan, discovery, &mut sweep, progress)? == 0 {
+        let forgotten = Forgotten::load(ledger.conn())?;
+        let plan = make_plan(roots, &forgotten, &mut discovery, known);
+        if carry_out(ledger, roots, plan, discovery, &forgotten, &mut sweep, progress)? == 0 {
             break;
         }
     }
     finish(ledger, &sweep.report, progress)?;
-    Ok(Some(sweep.report))
+    Ok(Some(sweep))
 }
 
 /// What one look at everything found.
@@ -157,15 +175,20 @@ pub(crate) fn sweep(
 ) -> Result<Sweep> {
     let roots = &resolve(roots);
     let mut sweep = Sweep::default();
+    forget::go_on(ledger);
     if rebuild::is_behind(ledger.conn())? {
         rebuild::catch_up(ledger, &mut |done, total| {
             progress(Progress::Rebuilding { done, total })
         })?;
     }
-    for _ in 0..TRIES {
-        let dropped = collect_once(ledger, roots, &mut sweep, progress)?;
-        if dropped == 0 {
-            break;
+    for attempt in 1..=TRIES {
+        let forgotten = Forgotten::load(ledger.conn())?;
+        match collect_once(ledger, roots, &forgotten, &mut sweep, progress) {
+            Ok(0) => break,
+            Ok(_) => {}
+            // What a reader wanted to compare with may have been forgotten meanwhile.
+            Err(_) if attempt < TRIES && Forgotten::load(ledger.conn())? != forgotten => {}
+            Err(error) => return Err(error),
         }
     }
     finish(ledger, &sweep.report, progress)?;
@@ -208,6 +231,7 @@ pub(crate) fn resolve(roots: &[RootPath]) -> Vec<RootPath> {
 fn collect_once(
     ledger: &mut Ledger,
     roots: &[RootPath],
+    forgotten: &Forgotten,
     sweep: &mut Sweep,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<usize> {
@@ -219,9 +243,22 @@ fn collect_once(
         })
     };
     let databases = rows::take(&mut discovery);
-    let mut plan = plan::plan(roots, &discovery, known);
+    let mut plan = make_plan(roots, forgotten, &mut discovery, known);
     plan.databases = Some(databases);
-    carry_out(ledger, roots, plan, discovery, sweep, progress)
+    carry_out(ledger, roots, plan, discovery, forgotten, sweep, progress)
+}
+
+/// What to do about what was found, without what belongs to forgotten sessions.
+fn make_plan(
+    roots: &[RootPath],
+    forgotten: &Forgotten,
+    discovery: &mut Discovery,
+    known: Vec<known::Known>,
+) -> Plan {
+    leave_out(forgotten, roots, discovery);
+    let mut plan = plan::plan(roots, discovery, known);
+    forgotten::leave_out_known(forgotten, &mut plan, discovery);
+    plan
 }
 
 /// Does what is planned. Returns how many files have to be looked at again.
@@ -230,6 +267,7 @@ fn carry_out(
     roots: &[RootPath],
     mut plan: Plan,
     discovery: Discovery,
+    forgotten: &Forgotten,
     sweep: &mut Sweep,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<usize> {
@@ -247,7 +285,7 @@ fn carry_out(
         && plan.back.is_empty()
         && plan.standing.is_empty());
     if has_changes {
-        let mut writer = Writer::new(roots, &[]);
+        let mut writer = Writer::new(roots, &[], forgotten);
         ledger.write(|tx| {
             writer.begin(tx)?;
             writer.changes(tx, &plan)?;
@@ -260,12 +298,13 @@ fn carry_out(
     let databases = plan.databases.take();
     for jobs in phases(roots, plan) {
         if !jobs.is_empty() {
-            dropped += run(ledger, roots, &jobs, report, &mut skipped, progress)?;
+            dropped += run(ledger, roots, &jobs, forgotten, report, &mut skipped, progress)?;
         }
     }
     // What is in a database may repeat what is in files, so files come first.
     if let Some(databases) = databases {
-        let mut sync = rows::Sync { ledger, roots, report, skipped: &mut skipped, progress };
+        let mut sync =
+            rows::Sync { ledger, roots, forgotten, report, skipped: &mut skipped, progress };
         dropped += sync.databases(&databases)?;
     }
     report.skipped = summarise(roots, &skipped);
@@ -343,6 +382,7 @@ fn run(
     ledger: &mut Ledger,
     roots: &[RootPath],
     jobs: &[Job],
+    forgotten: &Forgotten,
     report: &mut SyncReport,
     skipped: &mut Vec<Skipped>,
     progress: &mut dyn FnMut(Progress),
@@ -364,11 +404,12 @@ fn run(
         roots,
         jobs,
         units: &units,
+        forgotten,
         next: AtomicUsize::new(0),
         turns: Mutex::new(turns),
         done: Mutex::new((Work::default(), Vec::new())),
     };
-    let mut writer = Writer::new(roots, jobs);
+    let mut writer = Writer::new(roots, jobs, forgotten);
     let (senders, receivers): (Vec<_>, Vec<_>) =
         units.iter().map(|_| mpsc::sync_channel::<Result<Batch>>(QUEUE)).unzip();
     let senders: Vec<Mutex<Option<mpsc::SyncSender<Result<Batch>>>>> =
@@ -446,6 +487,7 @@ struct Readers<'a> {
     roots: &'a [RootPath],
     jobs: &'a [Job],
     units: &'a [std::ops::Range<usize>],
+    forgotten: &'a Forgotten,
     next: AtomicUsize,
     turns: Mutex<mpsc::Receiver<()>>,
     done: Mutex<(Work, Vec<Skipped>)>,
@@ -507,8 +549,9 @@ impl Readers<'_> {
             let Some(job) = self.jobs.get(number) else { break };
             let Some(root) = self.roots.get(job.root) else { break };
             let folder = self.path.parent().unwrap_or(Path::new(""));
-            let ledger = read::Held { conn: ledger.conn(), folder };
-            match read::read(&ledger, root.format, job, number, &mut builder, work)? {
+            let ledger = read::Held { conn: ledger.conn(), folder, forgotten: self.forgotten };
+            let source = read::Source { format: root.format, job, number };
+            match read::read(&ledger, &source, &mut builder, work)? {
                 Outcome::Done => {}
                 Outcome::Skipped(reason) => {
                     skipped.push(Skipped { root: job.root, path: job.path.clone(), reason })

@@ -10,8 +10,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use quipu_transcript::entry::Says;
-use quipu_transcript::format::{Format, Framing, Origin};
+use quipu_transcript::entry::{Entry, Kind, Says};
+use quipu_transcript::format::{Format, Framing, Origin, Part};
 use quipu_transcript::names;
 use quipu_transcript::record;
 use rusqlite::Connection;
@@ -24,6 +24,8 @@ use super::known::HEAD;
 use super::lines::Cut;
 use super::look;
 use super::plan::Job;
+use super::view::View;
+use crate::forget::{Forgotten, Judge};
 use crate::{Error, Result};
 
 /// How much is read at once.
@@ -55,14 +57,22 @@ pub(crate) struct Held<'a> {
     pub(crate) conn: &'a Connection,
     /// Where it lies, and where files are decompressed.
     pub(crate) folder: &'a Path,
+    /// Whose sessions are not read.
+    pub(crate) forgotten: &'a Forgotten,
+}
+
+/// What to read.
+pub(crate) struct Source<'a> {
+    pub(crate) format: &'static dyn Format,
+    pub(crate) job: &'a Job,
+    /// The job's number.
+    pub(crate) number: usize,
 }
 
 /// Reads one file and hands its pieces to `builder`.
 pub(crate) fn read(
     ledger: &Held<'_>,
-    format: &'static dyn Format,
-    job: &Job,
-    number: usize,
+    &Source { format, job, number }: &Source<'_>,
     builder: &mut Builder<'_>,
     work: &mut Work,
 ) -> Result<Outcome> {
@@ -99,6 +109,11 @@ pub(crate) fn read(
     };
     let first_path = job.known.as_ref().map_or(&job.path, |known| &known.first_path);
     let origin = format.origin(first_path);
+    let judge = Judge::new(ledger.forgotten, format, &origin);
+    let file = match View::of(file, length, judge.as_ref(), work) {
+        Ok(file) => file,
+        Err(error) => return Ok(Outcome::Skipped(Reason::Unreadable(error.to_string()))),
+    };
     let mut reader = Reader {
         conn: ledger.conn,
         format,
@@ -113,6 +128,8 @@ pub(crate) fn read(
         builder,
         work,
         is_still: is_still(&stat),
+        judge,
+        forgotten: ledger.forgotten,
     };
     if let Some(why) = refused {
         // What was collected of it before stays as it is.
@@ -121,7 +138,7 @@ pub(crate) fn read(
         }
         return Ok(Outcome::Skipped(Reason::LeftOut(why)));
     }
-    match reader.read() {
+    match reader.read(ledger.forgotten) {
         Err(Error::Source(error)) => Ok(Outcome::Skipped(Reason::Unreadable(error.to_string()))),
         outcome => outcome,
     }
@@ -198,7 +215,7 @@ pub(super) struct Reader<'a, 'b> {
     pub(super) conn: &'a Connection,
     pub(super) format: &'static dyn Format,
     pub(super) origin: &'a Origin,
-    pub(super) file: &'a File,
+    pub(super) file: &'a View,
     /// Of the file on disk.
     pub(super) stat: Stat,
     /// How many bytes there are to read.
@@ -211,11 +228,20 @@ pub(super) struct Reader<'a, 'b> {
     pub(super) builder: &'a mut Builder<'b>,
     pub(super) work: &'a mut Work,
     pub(super) is_still: bool,
+    /// Set if lines of forgotten sessions may be among those of others.
+    pub(super) judge: Option<Judge<'a>>,
+    pub(super) forgotten: &'a Forgotten,
 }
 
 impl Reader<'_, '_> {
     /// Reads it as what it is.
-    fn read(&mut self) -> Result<Outcome> {
+    fn read(&mut self, forgotten: &Forgotten) -> Result<Outcome> {
+        if forgotten.concerns(self.format)
+            && (self.is_forgotten_by_header(forgotten)?
+                || (self.origin.part == Part::Agent && self.works_for(forgotten)?))
+        {
+            return Ok(Outcome::Skipped(Reason::Forgotten));
+        }
         let is_known = self.job.known.as_ref().is_some_and(|known| known.refused.is_none());
         if self.job.is_probe && !is_known && !self.probe()? {
             self.refuse("no line of it is a record")?;
@@ -233,18 +259,43 @@ impl Reader<'_, '_> {
 
     /// Whether one of the first lines is a record of this format.
     fn probe(&mut self) -> Result<bool> {
+        self.any_first_entry(&mut |entry| !matches!(entry.kind, Kind::Unknown))
+    }
+
+    /// Whether the header of a transcript whose path names no session names a forgotten one.
+    fn is_forgotten_by_header(&self, forgotten: &Forgotten) -> Result<bool> {
+        if self.origin.session.is_some() || !self.origin.part.is_transcript() {
+            return Ok(false);
+        }
+        let agent = self.origin.agent.as_deref().unwrap_or_default();
+        let session = session_of(self.format, self.origin, &self.head()?);
+        Ok(session.is_some_and(|session| forgotten.has(self.format.name(), agent, &session)))
+    }
+
+    /// Whether an agent that lies beside its session, not below it, says that it works for a
+    /// forgotten one.
+    fn works_for(&mut self, forgotten: &Forgotten) -> Result<bool> {
+        let agent = self.origin.agent.clone().unwrap_or_default();
+        let name = self.format.name();
+        self.any_first_entry(&mut |entry| {
+            entry.says.iter().any(
+                |says| matches!(says, Says::ParentSession(id) if forgotten.has(name, &agent, id)),
+            )
+        })
+    }
+
+    /// Whether one of the first entries is such a one.
+    fn any_first_entry(&mut self, is_such: &mut dyn FnMut(&Entry<'_>) -> bool) -> Result<bool> {
         let mut head = vec![0; PROBE.min(usize::try_from(self.length).unwrap_or(PROBE))];
         if !look::fills(self.file, &mut head, 0)? {
             return Ok(false);
         }
         self.work.bytes_verified += head.len() as u64;
-        let mut is_record = false;
+        let mut is_found = false;
         for line in head.split(|byte| *byte == b'\n') {
-            record::read(self.format, self.origin, line, &mut |entry| {
-                is_record |= !matches!(entry.kind, quipu_transcript::entry::Kind::Unknown);
-            });
+            record::read(self.format, self.origin, line, &mut |entry| is_found |= is_such(entry));
         }
-        Ok(is_record)
+        Ok(is_found)
     }
 
     /// Remembers that nothing is collected from the file, so that it is not looked at again.

@@ -14,6 +14,7 @@ use super::discover::{RootPath, Stat, path_bytes};
 use super::index::IndexUpdate;
 use super::known::Known;
 use super::plan::{Job, Kind};
+use crate::forget::{self, Forgotten};
 use crate::ids::{GenerationId, Seq, SourceId};
 use crate::journal::{self, Event};
 use crate::project::draft::Draft;
@@ -78,10 +79,18 @@ pub(crate) struct Writer<'a> {
     /// Generations whose tail may have changed in this transaction.
     pub(super) tails: HashSet<GenerationId>,
     data_version: i64,
+    /// The sessions that were forgotten when the files were looked at …
+    forgotten: &'a Forgotten,
+    /// … and those that are now, if they are others.
+    forgotten_since: Option<Forgotten>,
 }
 
 impl<'a> Writer<'a> {
-    pub(crate) fn new(roots: &'a [RootPath], jobs: &'a [Job]) -> Writer<'a> {
+    pub(crate) fn new(
+        roots: &'a [RootPath],
+        jobs: &'a [Job],
+        forgotten: &'a Forgotten,
+    ) -> Writer<'a> {
         let progress = jobs
             .iter()
             .map(|job| {
@@ -105,6 +114,8 @@ impl<'a> Writer<'a> {
             is_projecting: false,
             tails: HashSet::new(),
             data_version: -1,
+            forgotten,
+            forgotten_since: None,
         }
     }
 
@@ -122,6 +133,8 @@ impl<'a> Writer<'a> {
         if version != self.data_version {
             self.fold.let_go();
             self.data_version = version;
+            self.forgotten_since =
+                Some(Forgotten::load(tx)?).filter(|forgotten| forgotten != self.forgotten);
         }
         Ok(())
     }
@@ -185,9 +198,20 @@ impl<'a> Writer<'a> {
     /// True if every file of the batch is where the batch takes it up.
     fn may_write(&self, tx: &Transaction<'_>, batch: &Batch) -> Result<bool> {
         let mut checked = HashSet::new();
+        let shares_bytes = batch.same_as.iter().any(Option::is_some);
+        if self.forgotten_since.is_some() && shares_bytes {
+            return Ok(false);
+        }
         for piece in &batch.pieces {
             if !checked.insert(piece.job) {
                 continue;
+            }
+            if let Some(forgotten) = &self.forgotten_since {
+                let origin = self.origin(piece.job)?;
+                let format = format_of(self.roots, self.job(piece.job)?);
+                if forgotten.claims(format, &origin) || forget::is_shared(&origin) {
+                    return Ok(false);
+                }
             }
             let fits = match self.progress.get(piece.job) {
                 Some(Progress::At(position)) => {

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 
 use super::finding::{Findings, RESCUE, SYNC, Tally};
 use super::{Check, DoctorProgress, Patient};
-use crate::Result;
 use crate::collect::known::{self, HEAD};
-use crate::collect::{absolute, open_source, path_bytes, same_content};
+use crate::collect::{View, absolute, open_source, path_bytes, same_content};
+use crate::forget::{Forgotten, Judge};
 use crate::wire::Severity;
+use crate::{Error, Result};
 
 pub(super) const CHECK: Check = Check {
     name: "cursors",
@@ -19,6 +20,7 @@ pub(super) const CHECK: Check = Check {
 
 fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
     let Some(ledger) = &patient.ledger else { return Ok(()) };
+    let forgotten = Forgotten::load(ledger.conn())?;
     let by_path = known::by_path(&patient.known);
     let roots: Vec<Vec<u8>> = patient.resolved.iter().map(|root| path_bytes(&root.path)).collect();
     let (mut changed, mut shorter) = (Tally::default(), Tally::default());
@@ -52,10 +54,19 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
         } else if patient.is_deep && patient.is_whole && source.head_length <= HEAD {
             let file = open_source(&root.path, &absolute(&root.path, &found.path));
             let mut read = 0;
-            if let Ok(file) = file
-                && same_content(ledger.conn(), &file, found.stat.size, source, &mut read)?.is_none()
-            {
-                other.add(name);
+            let origin = root.format.origin(&source.first_path);
+            let judge = Judge::new(&forgotten, root.format, &origin);
+            let size = found.stat.size;
+            let is_other = file
+                .and_then(|file| View::through(file, size, judge.as_ref()))
+                .map_err(Error::Source)
+                .and_then(|file| same_content(ledger.conn(), &file, size, source, &mut read))
+                .map(|same| same.is_none());
+            match is_other {
+                Ok(true) => other.add(name),
+                // Whether files can be read is another check's question.
+                Ok(false) | Err(Error::Source(_)) => {}
+                Err(error) => return Err(error),
             }
             done = done.saturating_add(source.reached());
             (patient.progress)(DoctorProgress { doing: "comparing", done, total });

@@ -26,7 +26,11 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
             Reason::LeavesRoot => leaves.add(name),
             Reason::NotAFile => no_file.add(name),
             // Left out on purpose, or for a good reason; `status` lists them.
-            Reason::LeftOut(_) | Reason::Denied | Reason::SameFile | Reason::NotATranscript => {}
+            Reason::LeftOut(_)
+            | Reason::Denied
+            | Reason::SameFile
+            | Reason::NotATranscript
+            | Reason::Forgotten => {}
         }
     }
     for (why, tally) in unreadable {

@@ -88,6 +88,9 @@ impl Fold {
     /// Folds in a record of the journal.
     pub(crate) fn event(&mut self, tx: &Transaction<'_>, seq: Seq, event: &Event) -> Result<()> {
         let Some(source) = event.source() else { return Ok(()) };
+        if crate::forget::is_forgotten(tx, source)? {
+            return Ok(());
+        }
         match event {
             Event::Key { key, session, parent_key, is_subagent, fields, .. } => {
                 self.sessions.save(tx)?;

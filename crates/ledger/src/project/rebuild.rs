@@ -26,16 +26,20 @@ const LONGEST_SLICE: Duration = Duration::from_millis(500);
 /// Drops the projection and derives it again. `progress` is told how many of how many records are
 /// done.
 pub fn rebuild(ledger: &mut Ledger, progress: &mut dyn FnMut(u64, u64)) -> Result<RebuildReport> {
-    ledger.write(|tx| {
-        schema::drop_projection(tx)?;
-        schema::create_projection(tx)?;
-        tx.execute(
-            "UPDATE ledger SET projection_version = ?1, projected_to = 0",
-            [schema::projection_version()],
-        )?;
-        Ok(())
-    })?;
+    crate::forget::go_on(ledger);
+    ledger.write(empty)?;
     catch_up(ledger, progress)
+}
+
+/// Drops the projection; it is derived again by whoever catches up.
+pub(crate) fn empty(tx: &Transaction<'_>) -> Result<()> {
+    schema::drop_projection(tx)?;
+    schema::create_projection(tx)?;
+    tx.execute(
+        "UPDATE ledger SET projection_version = ?1, projected_to = 0",
+        [schema::projection_version()],
+    )?;
+    Ok(())
 }
 
 /// True if some records are not in the projection, or another version made it.

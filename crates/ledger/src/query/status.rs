@@ -8,8 +8,9 @@ use quipu_transcript::format::{FORMATS, Format};
 use rusqlite::Connection;
 
 use crate::collect::{
-    Discovery, RootPath, RootState, absolute, discover, known, resolve, rows, summarise,
+    Discovery, RootPath, RootState, absolute, discover, known, leave_out, resolve, rows, summarise,
 };
+use crate::forget::{FORGOTTEN, Forgotten};
 use crate::ledger::Ledger;
 use crate::wire::{
     FormatStatus, LedgerStatus, OldestTranscript, PriorityStatus, RootStatus, SkippedFiles, Status,
@@ -49,6 +50,7 @@ fn describe(conn: &Connection, ledger: LedgerStatus, roots: &[RootPath]) -> Resu
     let mut discovery = discover(&resolved, &|root, path| {
         by_path.contains_key(&(root.format.name(), root.path.as_os_str().as_bytes(), path))
     });
+    leave_out(&Forgotten::load(conn)?, &resolved, &mut discovery);
     discovery.skip_unreadable(&resolved);
     let mut formats = Vec::new();
     for format in FORMATS {
@@ -168,6 +170,11 @@ fn format_status(
               WHERE e.is_known = 0 AND s.format = ?1 GROUP BY e.type",
             [name],
         )?,
+        forgotten: conn.query_row(
+            "SELECT count(*) FROM forgotten WHERE format = ?1",
+            [name],
+            |row| row.get::<_, i64>(0).map(i64::cast_unsigned),
+        )?,
         gone,
         rewritten,
         oldest: oldest(format, resolved, discovery),
@@ -206,10 +213,11 @@ fn priorities(conn: &Connection, format: &dyn Format) -> Result<Vec<PriorityStat
 fn refused(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
     let mut statement = conn.prepare(
         "SELECT refused, count(*), min(path) FROM sources
-          WHERE format = ?1 AND refused IS NOT NULL AND is_gone = 0 GROUP BY refused",
+          WHERE format = ?1 AND refused IS NOT NULL AND refused <> ?2 AND is_gone = 0
+          GROUP BY refused",
     )?;
     Ok(statement
-        .query_map([format], |row| {
+        .query_map([format, FORGOTTEN], |row| {
             Ok(SkippedFiles {
                 format: format.to_owned(),
                 reason: row.get(0)?,

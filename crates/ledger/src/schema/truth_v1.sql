@@ -1,4 +1,4 @@
--- Truth, version 1. Migrated, never dropped; rows of `records` are never updated.
+-- Truth, version 1. Migrated, never dropped; rows of `records` are never updated, except by forgetting.
 
 CREATE TABLE ledger (
     id                 INTEGER PRIMARY KEY CHECK (id = 1),
@@ -98,7 +98,8 @@ CREATE TABLE pending (
     bytes    BLOB    NOT NULL
 ) STRICT;
 
--- zstd of a run of consecutive records. May be repacked; the bytes in it never change.
+-- zstd of a run of consecutive records. May be repacked; the bytes in it never change. Records that
+-- were forgotten leave holes in the run.
 CREATE TABLE chunks (
     id           INTEGER PRIMARY KEY,
     first_seq    INTEGER NOT NULL,
@@ -109,11 +110,11 @@ CREATE TABLE chunks (
     UNIQUE (first_seq, first_offset)
 ) STRICT;
 
--- Sessions that must not be collected again.
+-- Sessions that were forgotten and must not be collected again.
 CREATE TABLE forgotten (
     format     TEXT    NOT NULL,
     agent      TEXT    NOT NULL,
     session_id TEXT    NOT NULL,
-    seq        INTEGER NOT NULL,          -- the journal record that tells of it
+    seq        INTEGER NOT NULL,          -- the journal record that tells of it; negative: the file has to be cleaned
     PRIMARY KEY (format, agent, session_id)
 ) STRICT, WITHOUT ROWID;

@@ -17,14 +17,16 @@ pub(super) struct Folders {
     /// `None` where the system has no events for us.
     events: Option<Events>,
     filter: Arc<Filter>,
+    /// Roots that are there and that the last walk did not enter.
+    unwalked: HashSet<PathBuf>,
 }
 
 /// What became of an attempt to watch everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Covered {
     pub(super) cover: Cover,
-    /// Folders that are watched now and were not before.
-    pub(super) added: usize,
+    /// Something may have changed between the walk and the watch.
+    pub(super) is_late: bool,
     /// Folders that should be watched.
     pub(super) wanted: usize,
     /// Folders that are not.
@@ -38,25 +40,39 @@ impl Folders {
         if let Err(error) = &events {
             tracing::debug!(%error, "The system has no file events.");
         }
-        Folders { events: events.ok(), filter }
+        Folders { events: events.ok(), filter, unwalked: HashSet::new() }
     }
 
     /// Watches these folders and no others, and waits for roots that are not there yet.
     pub(super) fn cover(&mut self, folders: Vec<Folder>, roots: &[RootPath]) -> Covered {
         let roots = resolve(roots);
         let mut wanted = folders;
-        // Elsewhere a watch is for a whole tree, and nobody wants to hear all of the home folder:
-        // there the sweep finds new roots.
-        if cfg!(target_os = "linux") {
-            let awaited = roots.iter().filter_map(|root| nearest(&root.path));
-            wanted.extend(awaited.map(|path| Folder { path, is_link: false }));
+        let mut seen: HashSet<PathBuf> = HashSet::new();
+        wanted.retain(|folder| seen.insert(folder.path.clone()));
+        self.unwalked.retain(|root| !seen.contains(root));
+        let (_, others): (Vec<_>, Vec<_>) =
+            roots.iter().partition(|root| seen.contains(&root.path));
+        let mut is_late = false;
+        for root in others {
+            if root.path.is_dir() {
+                // It came after the walk, or is another name of a root that was walked.
+                is_late |= self.unwalked.insert(root.path.clone());
+                continue;
+            }
+            self.unwalked.remove(&root.path);
+            // Elsewhere a watch is for a whole tree, and nobody wants to hear all of the home
+            // folder: there the sweep finds new roots.
+            if cfg!(target_os = "linux")
+                && let Some(path) = nearest(&root.path)
+                && seen.insert(path.clone())
+            {
+                wanted.push(Folder { path, is_link: false });
+            }
         }
         self.filter.set_roots(roots);
-        let mut seen = HashSet::new();
-        wanted.retain(|folder| seen.insert(folder.path.clone()));
         let Some(events) = &mut self.events else {
             let wanted = wanted.len();
-            return Covered { cover: Cover::Blind, added: 0, wanted, missing: wanted };
+            return Covered { cover: Cover::Blind, is_late, wanted, missing: wanted };
         };
         events.retain(&seen);
         drop(seen);
@@ -67,10 +83,10 @@ impl Folders {
         wanted.sort_by_cached_key(|folder| {
             (depth(&folder.path) > top + 1, std::cmp::Reverse(modified(&folder.path)))
         });
-        let (mut added, mut missing) = (0, 0);
+        let mut missing = 0;
         for (index, folder) in wanted.iter().enumerate() {
             match events.follow(folder) {
-                Follow::Done => added += 1,
+                Follow::Done => is_late = true,
                 // It is gone, or not ours to read: the next sweep sees.
                 Follow::Refused => {}
                 Follow::NoneLeft => {
@@ -84,15 +100,12 @@ impl Folders {
             missing if missing == number => Cover::Blind,
             _ => Cover::Part,
         };
-        Covered { cover, added, wanted: number, missing }
+        Covered { cover, is_late, wanted: number, missing }
     }
 }
 
 /// The nearest folder above a root that is not there.
 fn nearest(root: &Path) -> Option<PathBuf> {
-    if root.is_dir() {
-        return None;
-    }
     root.ancestors().skip(1).find(|folder| folder.is_dir()).map(Path::to_owned)
 }
 

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::collect::{Progress, RootPath, Sweep, collect_changed, sweep};
+use crate::collect::{Progress, RootPath, Sweep, look_at, sweep};
 use crate::ledger::Ledger;
 use crate::wire::SyncReport;
 use crate::{Error, Result, Trouble};
@@ -102,6 +102,7 @@ pub fn watch(
         recent: HashSet::new(),
         unreadable: HashMap::new(),
         trouble: None,
+        is_late: false,
         told_watching: false,
         told_few: false,
         policy: Policy::new(timing.clone()),
@@ -130,6 +131,8 @@ struct Watch<'a> {
     unreadable: HashMap<PathBuf, String>,
     /// What the ledger's trouble is, while it lasts.
     trouble: Option<Trouble>,
+    /// What was written between the last sweep and the watches that it began gave no event.
+    is_late: bool,
     told_watching: bool,
     told_few: bool,
     policy: Policy,
@@ -207,6 +210,9 @@ impl Watch<'_> {
         if did != task {
             self.policy.done(now, did, took, wrote);
         }
+        if std::mem::take(&mut self.is_late) {
+            self.policy.sweep_now(now);
+        }
         if self.trouble.take().is_some() {
             (self.tell)(Event::Resumed);
         }
@@ -223,15 +229,16 @@ impl Watch<'_> {
         let Sweep { report, folders, unreadable } =
             sweep(ledger, roots, &mut |progress| tell(Event::Progress(progress)))?;
         self.note(&report);
-        self.note_unreadable(unreadable);
+        let still: HashSet<&PathBuf> = unreadable.iter().map(|(path, _)| path).collect();
+        self.unreadable.retain(|path, _| still.contains(path));
+        for (path, why) in unreadable {
+            self.note_unreadable(path, why);
+        }
         self.note_recent(files);
         let covered = self.folders.cover(folders, roots);
         let now = self.now();
         self.policy.covered(now, covered.cover);
-        if covered.added > 0 {
-            // What was written before the watch began gave no event.
-            self.inbox.put(inbox::Hint::All);
-        }
+        self.is_late = covered.is_late;
         if covered.cover != Cover::Full && !std::mem::replace(&mut self.told_few, true) {
             let watched = covered.wanted - covered.missing;
             (self.tell)(Event::TooFewWatches { watched, folders: covered.wanted });
@@ -252,11 +259,13 @@ impl Watch<'_> {
         self.open()?;
         let Some((ledger, _)) = &mut self.ledger else { return Ok(None) };
         let tell = &mut self.tell;
-        let report = collect_changed(ledger, roots, &paths, &mut |progress| {
-            tell(Event::Progress(progress));
-        })?;
-        Ok(report.map(|report| {
+        let looked =
+            look_at(ledger, roots, &paths, &mut |progress| tell(Event::Progress(progress)))?;
+        Ok(looked.map(|Sweep { report, unreadable, .. }| {
             self.note(&report);
+            for (path, why) in unreadable {
+                self.note_unreadable(path, why);
+            }
             wrote(&report)
         }))
     }
@@ -308,14 +317,11 @@ impl Watch<'_> {
         }
     }
 
-    fn note_unreadable(&mut self, unreadable: Vec<(PathBuf, String)>) {
-        let unreadable: HashMap<PathBuf, String> = unreadable.into_iter().collect();
-        for (path, why) in &unreadable {
-            if self.unreadable.get(path) != Some(why) {
-                (self.tell)(Event::Unreadable { path, why });
-            }
+    fn note_unreadable(&mut self, path: PathBuf, why: String) {
+        if self.unreadable.get(&path) != Some(&why) {
+            (self.tell)(Event::Unreadable { path: &path, why: &why });
+            self.unreadable.insert(path, why);
         }
-        self.unreadable = unreadable;
     }
 
     fn note_recent(&mut self, files: HashSet<PathBuf>) {

@@ -47,13 +47,13 @@ impl Default for Timing {
 }
 
 /// A collection is followed by a pause of at least this many times as long as it took.
-const REST: u32 = 4;
+const REST: u32 = 2;
 
 /// No pause between two of a kind is shorter than this, …
 const SHORTEST_REST: Duration = Duration::from_millis(250);
 
 /// … or longer than this.
-const LONGEST_REST: Duration = Duration::from_secs(5);
+const LONGEST_REST: Duration = Duration::from_secs(2);
 
 /// Sweeps take at most this part of the time, however many files there are.
 const SWEEPS_ARE_ONE_IN: u32 = 25;
@@ -302,7 +302,7 @@ mod tests {
         let mut policy = Policy::new(Timing::default());
         policy.done(at(0), Task::Sweep, at(500), true);
         policy.all_hinted(at(0));
-        assert_eq!(policy.next(at(0)), Err(at(2_000)));
+        assert_eq!(policy.next(at(0)), Err(at(1_000)));
         // A look is another thing: one line does not wait for what a sweep took.
         policy.file_hinted(at(0));
         assert_eq!(policy.next(at(0)), Err(at(100)));

@@ -86,6 +86,7 @@ fn run() {
             restores::hold(&home, &held);
         }
         "collect while others restore" => restores::collect_on(&home),
+        "forget" => drop(home.forget(crate::forget::VICTIM)),
         other => panic!("no such task: {other}"),
     }
 }

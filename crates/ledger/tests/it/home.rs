@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use quipu_ledger::wire::SyncReport;
+use quipu_ledger::wire::{ForgetReport, SyncReport};
 use quipu_ledger::{Generations, Ledger, RootPath, Selection, What};
 use quipu_transcript::format;
 use rusqlite::Connection;
@@ -116,6 +116,11 @@ impl Home {
         quipu_ledger::collect(&mut self.open(), &roots, &mut |_| {}).unwrap()
     }
 
+    #[track_caller]
+    pub(crate) fn forget(&self, name: &str) -> ForgetReport {
+        quipu_ledger::forget(&mut self.open(), name, &mut |_, _| {}).unwrap()
+    }
+
     /// A plain connection, as a person with `sqlite3` has.
     pub(crate) fn sql(&self) -> Connection {
         Connection::open(self.ledger_path()).unwrap()
@@ -129,6 +134,13 @@ impl Home {
     #[track_caller]
     pub(crate) fn all(&self, query: &str) -> Vec<String> {
         rows(&self.sql(), query)
+    }
+
+    #[track_caller]
+    pub(crate) fn all_blobs(&self, query: &str) -> Vec<Vec<u8>> {
+        let conn = self.sql();
+        let mut statement = conn.prepare(query).unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
     }
 
     /// Number of entries that hold a word.

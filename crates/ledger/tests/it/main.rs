@@ -16,6 +16,7 @@ mod concurrency;
 mod cron;
 mod doctor;
 mod faults;
+mod forget;
 mod index_faults;
 mod kill;
 mod log;

@@ -153,10 +153,11 @@ fn whatever_is_more_than_a_change_takes_a_walk() {
     let home = Home::new();
     home.write(MAIN, line("user", &uuid(1), None, "hello"));
     home.sync();
-    let new = path_of("-b", 2);
-    home.write(&new, line("user", &uuid(2), None, "new"));
-    assert!(changed(&home, &[&new]).is_none(), "a new file");
-    assert!(changed(&home, &[MAIN, &new]).is_none(), "a new file among others");
+    home.folder_for(&path_of("-b", 2));
+    home.rename(MAIN, &path_of("-b", 2));
+    assert!(changed(&home, &[&path_of("-b", 2)]).is_none(), "a new name");
+    assert!(changed(&home, &[MAIN]).is_none(), "a name that is gone");
+    home.rename(&path_of("-b", 2), MAIN);
     assert!(changed(&home, &[&path_of("-b", 3)]).is_none(), "no file");
     std::os::unix::fs::symlink(home.path(MAIN), home.path(&path_of("-b", 4))).unwrap();
     assert!(changed(&home, &[&path_of("-b", 4)]).is_none(), "a link");
@@ -165,6 +166,24 @@ fn whatever_is_more_than_a_change_takes_a_walk() {
     home.sync();
     fs::hard_link(home.path(MAIN), home.path("linked")).unwrap();
     assert!(changed(&home, &[MAIN]).is_none(), "a file with two names");
+}
+
+#[test]
+fn a_new_file_and_its_copy_are_collected_as_a_walk_would() {
+    let home = Home::new();
+    let (new, copy) = (path_of("-b", 2), path_of("-c", 3));
+    home.write(MAIN, line("user", &uuid(1), None, "hello"));
+    home.sync();
+    home.write(&new, line("user", &uuid(2), None, "new"));
+    assert_eq!(changed(&home, &[&new]).unwrap().sources_added, 1);
+    home.write(&copy, line("user", &uuid(2), None, "new"));
+    assert_eq!(changed(&home, &[&copy, MAIN]).unwrap().sources_added, 1);
+    let report = home.sync();
+    assert_eq!((report.sources, report.sources_changed, report.gone), (3, 0, 0));
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM records WHERE same_as IS NOT NULL"), 1);
+    home.assert_sound();
+    home.assert_restores_all(&[MAIN, &new, &copy]);
+    home.assert_rebuilds();
 }
 
 #[test]
@@ -280,11 +299,17 @@ fn touching_everything_reads_nothing_anew() {
         told == watching.told().len()
     });
     let told = watching.told().len();
+    let later = std::time::SystemTime::now() + Duration::from_secs(3600);
     for number in 1..=FILES {
         let file = fs::File::options().append(true).open(home.path(&path_of("-many", number)));
-        file.unwrap().set_modified(std::time::SystemTime::now()).unwrap();
+        file.unwrap().set_modified(later).unwrap();
     }
-    // A last line shows that it came so far.
+    let now_ms = later.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() - 3_600_000;
+    let untouched = format!(
+        "SELECT count(*) FROM sources s JOIN generations g ON g.id = s.generation
+          WHERE s.kind = 'file' AND g.mtime_ns / 1000000 <= {now_ms}"
+    );
+    watching.wait("a look at every file", || home.one::<i64>(&untouched) == 0);
     home.append(&path_of("-many", 7), line("user", &uuid(9_999), None, "finally"));
     watching.wait_for("finally");
     watching.end().unwrap();
@@ -298,7 +323,7 @@ fn touching_everything_reads_nothing_anew() {
         .sum();
     assert_eq!(records, 1, "{told:?}");
     assert_eq!(home.one::<i64>("SELECT max(number) FROM generations"), 1);
-    assert_eq!(home.sync().bytes_verified, 0, "every file was looked at by then");
+    assert_eq!(home.sync().bytes_verified, 0, "there is nothing left to look at");
 }
 
 #[test]
@@ -318,8 +343,23 @@ fn an_unreadable_file_is_told_once() {
         home.append(MAIN, line("user", &uuid(number), None, &format!("word{number}")));
         watching.wait_for(&format!("word{number}"));
     }
-    let unreadable = Told::Unreadable(home.path(&closed).canonicalize().unwrap());
-    assert_eq!(watching.told().iter().filter(|told| **told == unreadable).count(), 1);
+    // Another one comes while it is watched, and grows.
+    let later = path_of("-home-alice-shop", 9);
+    fs::write(home.path(&later), "").unwrap();
+    let mut file = fs::OpenOptions::new().append(true).open(home.path(&later)).unwrap();
+    fs::set_permissions(home.path(&later), fs::Permissions::from_mode(0o000)).unwrap();
+    for number in 10..13 {
+        let written = line("user", &uuid(number), None, "withheld");
+        std::io::Write::write_all(&mut file, written.as_bytes()).unwrap();
+        home.append(MAIN, line("user", &uuid(number + 10), None, &format!("word{number}")));
+        watching.wait_for(&format!("word{number}"));
+    }
+    for path in [&closed, &later] {
+        let unreadable = Told::Unreadable(home.path(path).canonicalize().unwrap());
+        assert_eq!(watching.told().iter().filter(|told| **told == unreadable).count(), 1);
+    }
+    fs::set_permissions(home.path(&later), fs::Permissions::from_mode(0o600)).unwrap();
+    watching.wait_for("withheld");
     fs::set_permissions(home.path(&closed), fs::Permissions::from_mode(0o600)).unwrap();
     watching.wait_for("secret");
 }

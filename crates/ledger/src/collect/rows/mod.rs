@@ -36,10 +36,11 @@ use quipu_transcript::format::Part;
 use super::Progress;
 use super::batch::RowCursor;
 use super::discover::{Discovery, Found, Reason, RootPath, Skipped, absolute, path_bytes};
-use super::index::IndexUpdate;
+use super::index::{IndexUpdate, without_forgotten};
 use super::known::{self, Known};
 use super::plan::{Job, Kind, Plan, is_absent};
 use super::write::{self, Writer};
+use crate::forget::Forgotten;
 use crate::ledger::Ledger;
 use crate::wire::{SyncReport, UNREADABLE};
 use crate::{Result, indexes};
@@ -57,6 +58,7 @@ pub(super) fn take(discovery: &mut Discovery) -> Vec<Found> {
 pub(super) struct Sync<'s> {
     pub(super) ledger: &'s mut Ledger,
     pub(super) roots: &'s [RootPath],
+    pub(super) forgotten: &'s Forgotten,
     pub(super) report: &'s mut SyncReport,
     pub(super) skipped: &'s mut Vec<Skipped>,
     pub(super) progress: &'s mut dyn FnMut(Progress),
@@ -111,7 +113,7 @@ impl Sync<'_> {
             return Ok(());
         }
         self.report.gone += plan.gone.len() as u64;
-        let mut writer = Writer::new(self.roots, &[]);
+        let mut writer = Writer::new(self.roots, &[], self.forgotten);
         self.ledger.write(|tx| {
             writer.begin(tx)?;
             writer.changes(tx, &plan)?;
@@ -201,8 +203,8 @@ impl Sync<'_> {
                 .map(|known| (known.path.clone(), known))
                 .collect();
         let agent = format.origin(&found.path).agent.unwrap_or_default();
-        let forgotten = task::forgotten(self.ledger.conn(), format.name(), &agent)?;
-        let mut work = task::all(&database.conn, &tables, &found.path, format, &forgotten)?;
+        let is_forgotten = |id: &str| self.forgotten.has(format.name(), &agent, id);
+        let mut work = task::all(&database.conn, &tables, &found.path, format, &is_forgotten)?;
         if !database.is_as_it_was() {
             return Err(changed().into());
         }
@@ -281,12 +283,16 @@ impl Sync<'_> {
         };
         let origin = format.origin(&found.path);
         let update = match &seen.document {
-            Some(document) if before.as_ref() != Some(document) => {
-                Some(IndexUpdate::of(format, &origin, before.as_deref(), document)?)
+            Some(document) => {
+                let document = without_forgotten(format, &origin, document, self.forgotten);
+                let is_new = before.as_deref() != Some(&*document);
+                is_new
+                    .then(|| IndexUpdate::of(format, &origin, before.as_deref(), &document))
+                    .transpose()?
             }
-            _ => None,
+            None => None,
         };
-        let mut writer = Writer::new(self.roots, &[]);
+        let mut writer = Writer::new(self.roots, &[], self.forgotten);
         self.ledger.write(|tx| {
             writer.begin(tx)?;
             let (source, generation) =

@@ -31,7 +31,7 @@ impl Sync<'_> {
         tasks: &[Task],
     ) -> Result<(usize, Option<Refusal>), Stop> {
         let ours = Ledger::open_read_only(self.ledger.path())?;
-        let mut writer = Writer::new(self.roots, jobs);
+        let mut writer = Writer::new(self.roots, jobs, self.forgotten);
         let has_changed = Cell::new(false);
         let mut work = Work::default();
         let mut refusal: Option<Refusal> = None;

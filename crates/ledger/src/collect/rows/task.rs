@@ -46,7 +46,7 @@ pub(super) fn all(
     tables: &Tables,
     database: &[u8],
     format: &'static dyn Format,
-    forgotten: &HashSet<String>,
+    is_forgotten: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<Task>, Stop> {
     let mut watermarks: HashMap<String, String> = HashMap::new();
     if tables.has_watermarks() {
@@ -77,7 +77,7 @@ pub(super) fn all(
             tasks.push(Task::refused(path, why));
             continue;
         };
-        if forgotten.contains(&id) {
+        if is_forgotten(&id) {
             continue;
         }
         path.extend_from_slice(format!("/{name}.jsonl").as_bytes());
@@ -92,7 +92,7 @@ pub(super) fn all(
     }
     let mut taken = HashSet::new();
     for archive in Archive::all(conn, tables)? {
-        if forgotten.contains(&archive.session) {
+        if is_forgotten(&archive.session) {
             continue;
         }
         tasks.push(match archive.path(format, database, &mut taken) {
@@ -111,12 +111,4 @@ impl Task {
         let session = Session { id: String::new(), last_row: 0, rows: 0, rewrite: String::new() };
         Task { path, what: What::Session(session), refusal: Some(Refusal::lasting(why)) }
     }
-}
-
-/// Sessions of an agent that must not be collected again.
-pub(super) fn forgotten(conn: &Connection, format: &str, agent: &str) -> Result<HashSet<String>> {
-    Ok(conn
-        .prepare_cached("SELECT session_id FROM forgotten WHERE format = ?1 AND agent = ?2")?
-        .query_map((format, agent), |row| row.get(0))?
-        .collect::<Result<_, _>>()?)
 }

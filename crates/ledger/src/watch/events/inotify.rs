@@ -155,11 +155,14 @@ impl Shared {
             return self.filter.anything();
         }
         let mut followed = self.followed();
-        let Some(folder) = followed.by_number.get(&number).cloned() else { return };
         if what.contains(ReadFlags::IGNORED) {
             followed.forget(number);
             return;
         }
+        let Some(folder) = followed.by_number.get(&number).cloned() else {
+            // It happened before its folder was no longer followed, and nobody has looked since.
+            return self.filter.anything();
+        };
         let Some(name) = name else {
             // The folder itself came to an end, has another name, or other rights.
             if what.intersects(ReadFlags::MOVE_SELF | ReadFlags::DELETE_SELF) {

@@ -5,7 +5,7 @@
 //! them come out under the names of the flat map. What is broken is said, never fatal: an index is
 //! a convenience, the transcripts are what counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -58,6 +58,42 @@ pub(super) fn read(bytes: &[u8]) -> Index {
     }
     index.bindings.sort_by(|a, b| a.key.cmp(&b.key));
     index
+}
+
+/// See [`crate::format::Format::index_without`]. What stays is written as plain JSON, keys in order.
+pub(super) fn without(bytes: &[u8], leave_out: &dyn Fn(&str) -> bool) -> Option<Vec<u8>> {
+    let index = read(bytes);
+    if index.is_damaged {
+        return Some(Vec::new());
+    }
+    let is_left_out = |binding: &Binding| {
+        binding.session.iter().chain(&binding.earlier).any(|session| leave_out(session))
+    };
+    let gone: BTreeSet<&str> = index
+        .bindings
+        .iter()
+        .filter(|binding| is_left_out(binding))
+        .map(|binding| binding.key.as_str())
+        .collect();
+    if gone.is_empty() && index.problems.is_empty() {
+        return None;
+    }
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let mut stream = serde_json::Deserializer::from_slice(text).into_iter();
+    let mut keys: BTreeMap<String, Box<RawValue>> = match stream.next() {
+        Some(Ok(keys)) => keys,
+        _ => relaxed(text).unwrap_or_default(),
+    };
+    let wrapped = keys.get("agents").filter(|_| keys.contains_key("version")).cloned();
+    if let Some(raw) = wrapped
+        && let Ok(mut agents) = BTreeMap::<String, &RawValue>::deserialize(&*raw)
+    {
+        agents.retain(|key, _| !gone.contains(key.as_str()));
+        keys.insert("agents".to_owned(), serde_json::value::to_raw_value(&agents).ok()?);
+    } else {
+        keys.retain(|key, _| !gone.contains(key.as_str()));
+    }
+    serde_json::to_vec_pretty(&keys).ok()
 }
 
 /// JSON5 becomes JSON.
@@ -341,6 +377,26 @@ mod tests {
         assert_eq!(session("../../etc/s1-topic-7.jsonl"), ("s1".to_owned(), 1));
         assert_eq!(session("/etc/passwd"), ("s1".to_owned(), 1));
         assert_eq!(session("other.jsonl"), ("s1".to_owned(), 0));
+    }
+
+    #[test]
+    fn entries_can_be_left_out() {
+        let is_left_out = |session: &str| session == "s1";
+        let rest = |text: &str| without(text.as_bytes(), &is_left_out);
+        let kept = r#"{"b": {"sessionId": "s2", "x": "kept"}}"#;
+        assert_eq!(rest(kept), None);
+        for text in [
+            r#"{"a": {"sessionId": "s1", "x": "secret"}, "b": {"sessionId": "s2", "x": "kept"}}"#,
+            r#"{"version": 2, "agents": {"a": {"activeSessionId": "s1", "x": "secret"},
+                "b": {"sessionId": "s2", "x": "kept"}}}"#,
+            "{a: {sessionId: 's1', x: 'secret'}, b: {sessionId: 's2', x: 'kept'}}",
+            r#"{"b": {"sessionId": "s2", "x": "kept"}} stale "s1" secret"#,
+        ] {
+            let left = String::from_utf8(rest(text).unwrap()).unwrap();
+            assert!(left.contains("kept") && !left.contains("secret"), "{left}");
+            assert_eq!(read(left.as_bytes()).bindings.len(), 1);
+        }
+        assert_eq!(rest("{\"a\": {\"sessionId\": \"s1\", \"x\": \"sec"), Some(Vec::new()));
     }
 
     #[test]

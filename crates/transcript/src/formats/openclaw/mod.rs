@@ -79,6 +79,15 @@ impl Format for OpenClaw {
         index::read(bytes)
     }
 
+    fn index_without(
+        &self,
+        _origin: &Origin,
+        bytes: &[u8],
+        leave_out: &dyn Fn(&str) -> bool,
+    ) -> Option<Vec<u8>> {
+        index::without(bytes, leave_out)
+    }
+
     fn reads(&self) -> &'static [(&'static str, &'static str)] {
         &[
             ("agents/<agent>/sessions/<session>.jsonl", "transcripts"),

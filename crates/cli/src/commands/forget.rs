@@ -1,0 +1,196 @@
+//! `quipu forget`: the one destructive act.
+
+use std::io::{self, IsTerminal};
+
+use quipu_ledger::wire::{ForgetReport, ForgottenSession};
+use quipu_transcript::format;
+
+use super::Context;
+use crate::error::{CommandError, Result};
+use crate::output::{Look, Text, bytes, count, number};
+
+/// Remove a session from the ledger, for good
+///
+/// Removes the session that ID names, its sub-agents and everything that was
+/// derived from them, until no byte of them is left in the ledger's file. A
+/// mark stays, so that no file of the session is collected again. Its lines in
+/// files that all sessions share (the prompt history) become blanks.
+///
+/// It cannot be undone, so it says first what goes and asks. The agents' own
+/// files are left alone, and so are backups: it names those that it knows.
+/// Afterwards everything readable is derived again, as by `quipu rebuild`.
+///
+/// Examples:
+///   quipu forget 640a --dry-run
+///   quipu forget 640ab4c7-d010-4b20-a591-b7172ef08e66 --yes
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// The session: its id, or an unambiguous beginning of it; AGENT/ID where agents share an id
+    #[arg(value_name = "ID", allow_hyphen_values = true)]
+    id: String,
+
+    /// Do not ask; needed where nobody can answer
+    #[arg(long, short = 'y', conflicts_with = "dry_run")]
+    yes: bool,
+
+    /// Only say what would go
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
+    // There is nothing to forget in a ledger that is not there, and none is made.
+    drop(context.open_read_only()?);
+    let mut ledger = context.open()?;
+    let foreseen = quipu_ledger::foresee(&mut ledger, &args.id)?;
+    if args.dry_run {
+        return show(context, &foreseen, Tense::Would);
+    }
+    if !args.yes && !foreseen.already && !is_wanted(context, &foreseen)? {
+        return Err(CommandError::new("not confirmed; nothing was changed"));
+    }
+    // What was shown is forgotten, and not what the same letters mean by now.
+    let name = foreseen.sessions.first().map_or_else(|| args.id.clone(), name);
+    let mut bar = context.output.bar();
+    let report = quipu_ledger::forget(&mut ledger, &name, &mut |done, total| {
+        bar.records("rebuilding", done, total);
+    })?;
+    drop(bar);
+    show(context, &report, if args.yes { Tense::Did } else { Tense::DidAsShown })?;
+    if !report.cleaned {
+        return Err(CommandError::new(
+            "the session is gone from every table, but another process still reads old pages of \
+             the ledger",
+        )
+        .hint(format!(
+            "when it has ended, any `quipu sync`, or `quipu forget {name}` again, removes them"
+        )));
+    }
+    Ok(())
+}
+
+/// The name that means this session and no other.
+fn name(session: &ForgottenSession) -> String {
+    match session.agent.as_str() {
+        "" => session.session_id.clone(),
+        agent => format!("{agent}/{}", session.session_id),
+    }
+}
+
+/// Shows what goes and asks.
+fn is_wanted(context: &mut Context, foreseen: &ForgetReport) -> Result<bool> {
+    let can_ask = !context.is_json
+        && io::stdin().is_terminal()
+        && io::stdout().is_terminal()
+        && io::stderr().is_terminal();
+    if !can_ask {
+        return Err(CommandError::new("forgetting cannot be undone, and nobody can be asked here")
+            .hint("say --yes to do it, or --dry-run to see what would go"));
+    }
+    show(context, foreseen, Tense::Would)?;
+    context.output.gap()?;
+    Ok(context.output.ask("This cannot be undone. Forget it?")?.unwrap_or(false))
+}
+
+/// Whether it has happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tense {
+    Would,
+    Did,
+    /// Everything else was said when it was asked.
+    DidAsShown,
+}
+
+/// At most this many are named; `--json` names more.
+const MOST_NAMED: usize = 3;
+
+fn show(context: &mut Context, report: &ForgetReport, tense: Tense) -> Result<()> {
+    if context.is_json {
+        context.output.json(report)?;
+        return Ok(());
+    }
+    if context.output.is_quiet() && tense != Tense::Would {
+        return Ok(());
+    }
+    let what = what(report);
+    let headline = match (tense, report.already) {
+        (_, true) => Text::of(Look::Good, "forgotten before").and("; nothing of it is left"),
+        (Tense::Would, _) => Text::of(Look::Bold, "This would be forgotten:"),
+        (Tense::Did | Tense::DidAsShown, _) => {
+            Text::of(Look::Good, "forgotten").and(format!(": {}", what.join(", and ")))
+        }
+    };
+    context.output.line(headline)?;
+    if tense == Tense::DidAsShown && !report.already {
+        return Ok(());
+    }
+    let mut facts = Vec::new();
+    if let Some(session) = report.sessions.first() {
+        let title = format::by_name(&session.format).map_or(&*session.format, |it| it.title());
+        facts.push(("session", Text::plain(name(session)).with(Look::Dim, format!("  {title}"))));
+        facts.extend(session.title.as_ref().map(|title| ("title", Text::plain(title).cut(60))));
+        facts.extend(session.project.as_ref().map(|project| ("project", Text::plain(project))));
+    }
+    if tense == Tense::Would && !report.already {
+        let labels = std::iter::once("goes").chain(std::iter::repeat(""));
+        facts.extend(labels.zip(what.into_iter().map(Text::from)));
+    }
+    let on_disk = report.on_disk.iter().map(|path| context.show(path)).collect();
+    list(&mut facts, "stays", report.on_disk.len() as u64, on_disk, |files| {
+        format!("{files} on disk, which quipu never deletes")
+    });
+    let copies = report.copied_in.iter().map(name).collect();
+    list(&mut facts, "copies", report.copies, copies, |_| {
+        let sessions = count(report.copies, "other session");
+        format!("{sessions} with the same lines, to be forgotten on their own")
+    });
+    let backups = report.backups.iter().map(|path| context.show(path)).collect();
+    list(&mut facts, "backups", report.backups.len() as u64, backups, |files| {
+        format!("{files} that may still hold it, out of reach")
+    });
+    context.output.facts(2, &facts)?;
+    Ok(())
+}
+
+/// How much it is, in words.
+fn what(report: &ForgetReport) -> Vec<String> {
+    let mut what = Vec::new();
+    if report.files > 0 {
+        let records = count(report.records, "record");
+        let mut files =
+            format!("{} with {records} ({})", count(report.files, "file"), bytes(report.bytes));
+        let subagents = report.sessions.len().saturating_sub(1) as u64;
+        if subagents > 0 {
+            files = format!("{files}, {} included", count(subagents, "sub-agent"));
+        }
+        what.push(files);
+    }
+    if report.shared_lines > 0 {
+        what.push(format!(
+            "{} of files that all sessions share",
+            count(report.shared_lines, "line")
+        ));
+    }
+    what
+}
+
+/// Adds a heading and the first of what it is about.
+fn list(
+    facts: &mut Vec<(&'static str, Text)>,
+    label: &'static str,
+    all: u64,
+    named: Vec<String>,
+    heading: impl FnOnce(String) -> String,
+) {
+    if all == 0 {
+        return;
+    }
+    facts.push((label, Text::plain(heading(count(all, "file")))));
+    let shown = named.into_iter().take(MOST_NAMED);
+    facts.extend(shown.map(|name| ("", Text::of(Look::Dim, format!("  {name}")))));
+    let more = all.saturating_sub(MOST_NAMED as u64);
+    if more > 0 {
+        facts.push(("", Text::of(Look::Dim, format!("  and {} more", number(more)))));
+    }
+}

@@ -1,0 +1,137 @@
+//! `quipu forget`.
+
+use crate::home::{Home, files, snapshot};
+
+const ID: &str = "00000004-0000-4000-8000-000000000004";
+
+fn furnished() -> Home {
+    let home = Home::small();
+    let prompt = |id: &str, text: &str| {
+        format!("{{\"display\":\"{text}\",\"timestamp\":1770193116233,\"sessionId\":\"{id}\"}}\n")
+    };
+    home.write(
+        ".claude/history.jsonl",
+        prompt(ID, "a secret prompt") + &prompt("00000001-0000-4000-8000-000000000001", "kept"),
+    );
+    home.run("sync");
+    home
+}
+
+#[test]
+fn says_what_would_go() {
+    let home = furnished();
+    let before = files(&home.path(".local"));
+    snapshot!(home.run("forget 00000004 --dry-run"), @"
+    exit 0
+    --- stdout
+    This would be forgotten:
+      session  00000004-0000-4000-8000-000000000004  Claude Code
+      title    Find every place that formats a price.
+      project  -home-alice-shop
+      goes     5 files with 17 records (7.17 kB), 2 sub-agents included
+               1 line of files that all sessions share
+      stays    6 files on disk, which quipu never deletes
+                 ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl
+                 ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/agent-a1b2c3d.jsonl
+                 ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/agent-a1b2c3d.meta.json
+                 and 3 more
+    ");
+    assert_eq!(files(&home.path(".local")), before, "nothing was written");
+}
+
+#[test]
+fn forgets() {
+    let home = furnished();
+    snapshot!(home.run("forget 00000004 --yes"), @"
+    exit 0
+    --- stdout
+    forgotten: 5 files with 17 records (7.17 kB), 2 sub-agents included, and 1 line of files that all sessions share
+      session  00000004-0000-4000-8000-000000000004  Claude Code
+      title    Find every place that formats a price.
+      project  -home-alice-shop
+      stays    6 files on disk, which quipu never deletes
+                 ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl
+                 ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/agent-a1b2c3d.jsonl
+                 ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/agent-a1b2c3d.meta.json
+                 and 3 more
+    ");
+    snapshot!(home.run("forget 00000004 --yes"), @"
+    exit 0
+    --- stdout
+    forgotten before; nothing of it is left
+      session  00000004-0000-4000-8000-000000000004  Claude Code
+      stays    5 files on disk, which quipu never deletes
+                 ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl
+                 ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/agent-a1b2c3d.jsonl
+                 ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/agent-a1b2c3d.meta.json
+                 and 2 more
+    ");
+    for (path, bytes) in files(&home.path(".local")) {
+        let found = bytes.windows(13).any(|window| window == b"secret prompt");
+        assert!(!found, "in {}", path.display());
+    }
+    assert_eq!(home.run("restore 00000004 --to out").code, 1);
+    snapshot!(home.run("sync"), @"
+    exit 0
+    --- stdout
+    collected  nothing new in 5 files
+    ");
+    snapshot!(home.run("restore --all --to out"), @"
+    exit 0
+    --- stdout
+    5 files (13.0 kB) restored to ~/out
+    1 line of forgotten sessions given back as blanks
+    ");
+    let status = home.run("status").stdout;
+    let lines: Vec<&str> =
+        status.lines().filter(|line| line.contains("forgotten")).map(str::trim).collect();
+    assert_eq!(
+        lines,
+        ["forgotten  3 sessions, never collected again", "5 files: forgotten; never opened again"]
+    );
+}
+
+#[test]
+fn for_machines() {
+    let home = furnished();
+    let foreseen = home.run("forget 00000004 --dry-run --json").json();
+    assert_eq!(foreseen["forgotten"], false);
+    let report = home.run("forget 00000004 --yes --json").json();
+    assert_eq!((&report["forgotten"], &report["cleaned"]), (&true.into(), &true.into()));
+    assert_eq!(report["records"], foreseen["records"]);
+    assert_eq!(report["sessions"][0]["session_id"], ID);
+    assert_eq!(home.run("forget 00000004 --yes --json").json()["already"], true);
+}
+
+#[test]
+fn it_has_to_be_wanted() {
+    let home = furnished();
+    let before = files(&home.path(".local"));
+    for arguments in ["forget 00000004", "forget 00000004 --json"] {
+        let run = home.run(arguments);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{arguments}");
+    }
+    snapshot!(home.run("forget 00000004"), @"
+    exit 2
+    --- stderr
+    error: forgetting cannot be undone, and nobody can be asked here
+    hint: say --yes to do it, or --dry-run to see what would go
+    ");
+    assert_eq!(home.run("forget 00000004 --yes --dry-run").code, 2);
+    assert_eq!(files(&home.path(".local")), before);
+}
+
+#[test]
+fn what_is_not_there() {
+    let home = Home::small();
+    assert_eq!(home.run("forget 00000004 --yes").code, 2);
+    assert!(!home.path(".local").exists(), "no ledger is made");
+    home.run("sync");
+    snapshot!(home.run("forget zebra --yes"), @"
+    exit 1
+    --- stderr
+    error: no session matches `zebra`
+    hint: give an id or the beginning of one; `quipu cursors --json` lists every file with its session's id
+    ");
+    assert_eq!(home.run("forget 0000 --yes").code, 1);
+}

@@ -1,0 +1,119 @@
+//! Forgetting a session: the one destructive act.
+//!
+//! ```text
+//! scope    what belongs to it                        (scope, shared)
+//! remove   out of truth, and a mark that stays       (remove, repack, marks)   one transaction,
+//! empty    the projection                                                      all or nothing
+//! clean    write the file anew, cut the log off      (clean)
+//! rebuild  the projection, from what is left
+//! ```
+//!
+//! Whoever is killed after the transaction leaves the rest to the next command that writes. The marks
+//! are obeyed in every source: files are not opened ([`Forgotten::claims`]), lines of shared files are
+//! blanks before anything is compared or stored ([`Judge`]).
+
+mod clean;
+mod describe;
+mod marks;
+mod ranges;
+mod remove;
+mod repack;
+mod scope;
+mod shared;
+
+use rusqlite::{Connection, Transaction};
+
+pub(crate) use clean::go_on;
+pub(crate) use marks::Forgotten;
+pub(crate) use shared::{BlankLines, Judge, Verdict, blank, is_shared};
+
+use crate::ids::SourceId;
+use crate::journal::{self, Event};
+use crate::ledger::Ledger;
+use crate::project::rebuild;
+use crate::wire::{ForgetReport, ForgottenSession};
+use crate::{Result, clock};
+use describe::{backups, describe, forgotten_before};
+
+/// Why nothing is collected from a source of a forgotten session.
+pub(crate) const FORGOTTEN: &str = "forgotten";
+
+/// Says what [`forget`] would remove. Removes nothing.
+pub fn foresee(ledger: &mut Ledger, name: &str) -> Result<ForgetReport> {
+    bring_up(ledger, &mut |_, _| {})?;
+    if let Some(report) = forgotten_before(ledger, name)? {
+        return Ok(report);
+    }
+    let conn = ledger.conn();
+    let (rows, sessions) = scope::sessions(conn, name)?;
+    let mut report = describe(conn, &scope::scope(conn, rows, sessions)?)?;
+    report.backups = backups(ledger)?;
+    Ok(report)
+}
+
+/// Removes a session, its sub-agents and everything that was derived from them, for good, and marks
+/// them so that they are not collected again. `name` is an unambiguous beginning of its id. On a
+/// session that is forgotten already, it finishes what was interrupted.
+///
+/// The projection is derived again; `progress` is told how many of how many records are done.
+pub fn forget(
+    ledger: &mut Ledger,
+    name: &str,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<ForgetReport> {
+    let mut report = loop {
+        bring_up(ledger, progress)?;
+        if let Some(report) = forgotten_before(ledger, name)? {
+            break report;
+        }
+        // Another process may have begun to derive the projection again.
+        if let Some(report) = ledger.write(|tx| remove(tx, name))? {
+            break report;
+        }
+    };
+    report.forgotten = true;
+    let cleaned = clean::clean(ledger, clean::PATIENT);
+    rebuild::catch_up(ledger, progress)?;
+    ledger.checkpoint()?;
+    report.cleaned = cleaned?;
+    report.backups = backups(ledger)?;
+    Ok(report)
+}
+
+/// The transaction. `None` if the projection cannot tell which sessions there are.
+fn remove(tx: &Transaction<'_>, name: &str) -> Result<Option<ForgetReport>> {
+    if rebuild::is_behind(tx)? {
+        return Ok(None);
+    }
+    let (rows, sessions) = scope::sessions(tx, name)?;
+    for ForgottenSession { format, agent, session_id, .. } in &sessions {
+        let event = Event::Forgotten {
+            at: clock::now_ms(),
+            format: format.clone(),
+            agent: agent.clone(),
+            session_id: session_id.clone(),
+        };
+        let told_by = journal::append(tx, &event)?;
+        marks::mark(tx, format, agent, session_id, told_by)?;
+    }
+    let scope = scope::scope(tx, rows, sessions)?;
+    let report = describe(tx, &scope)?;
+    remove::remove(tx, &scope)?;
+    rebuild::empty(tx)?;
+    Ok(Some(report))
+}
+
+/// Whether a source is left of a forgotten session.
+pub(crate) fn is_forgotten(conn: &Connection, source: SourceId) -> Result<bool> {
+    Ok(conn
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM sources WHERE id = ?1 AND refused = ?2)")?
+        .query_row((source, FORGOTTEN), |row| row.get(0))?)
+}
+
+/// Names are looked up in the projection.
+fn bring_up(ledger: &mut Ledger, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+    if rebuild::is_behind(ledger.conn())? {
+        rebuild::catch_up(ledger, progress)?;
+    }
+    Ok(())
+}

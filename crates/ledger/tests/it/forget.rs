@@ -1,0 +1,757 @@
+//! `forget` is the one destructive act: nothing of the session is left in any byte of the ledger's
+//! folder, it does not come back, and everything else stays as it was.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::process::Stdio;
+use std::time::{Duration, Instant, SystemTime};
+
+use quipu_ledger::wire::ForgetReport;
+use quipu_ledger::{Error, Generations, Ledger, Progress, What};
+
+use crate::child;
+use crate::home::*;
+use crate::prng::Prng;
+
+/// The session that is forgotten.
+pub(crate) const VICTIM: &str = "0bad5e55-d010-4b20-a591-b7172ef08e66";
+
+/// Stands in everything that the session ever wrote.
+const CANARY: &str = "zanzibarcanary";
+
+const FOLDER: &str = ".claude/projects/-home-alice-shop";
+const HISTORY: &str = ".claude/history.jsonl";
+
+fn victim() -> String {
+    format!("{FOLDER}/{VICTIM}.jsonl")
+}
+
+/// A line of the session; the text is different every time and holds the canary.
+fn secret(number: u32) -> String {
+    line("user", &uuid(number), None, &format!("{CANARY}{number} and {CANARY}"))
+        .replace(SESSION, VICTIM)
+}
+
+fn prompt(session: &str, text: &str) -> String {
+    format!(
+        "{{\"display\":\"{text}\",\"pastedContents\":{{}},\"timestamp\":1770193116233,\
+         \"project\":\"/home/alice/shop\",\"sessionId\":\"{session}\"}}\n"
+    )
+}
+
+/// Writes the session with everything that belongs to it, and others beside it.
+fn furnish(home: &Home) {
+    home.write(MAIN, (0..50).map(|n| line("user", &uuid(n), None, "kept")).collect::<String>());
+    home.write(&victim(), (100..150).map(secret).collect::<String>());
+    let below = format!("{FOLDER}/{VICTIM}");
+    home.write(&format!("{below}/subagents/agent-a1.jsonl"), secret(200));
+    home.write(
+        &format!("{below}/subagents/agent-a1.meta.json"),
+        format!("{{\"agentType\":\"Explore\",\"description\":\"{CANARY}\"}}"),
+    );
+    home.write(&format!("{below}/tool-results/toolu_1.txt"), format!("{CANARY} output"));
+    // Releases of 2025 kept agents beside their session.
+    home.write(&format!("{FOLDER}/agent-77.jsonl"), secret(201));
+    home.write(
+        HISTORY,
+        [
+            prompt(SESSION, "a kept prompt"),
+            prompt(VICTIM, &format!("{CANARY} first")),
+            prompt(SESSION, &format!("where is {VICTIM}?")),
+            prompt(VICTIM, &format!("{CANARY} second")),
+        ]
+        .concat(),
+    );
+    home.write(
+        ".openclaw/agents/main/sessions/other.jsonl",
+        "{\"role\":\"user\",\"content\":\"other\",\"timestamp\":1770193116233}\n",
+    );
+}
+
+/// Looks for the canary in every byte of the ledger's folder, and in everything that is compressed.
+#[track_caller]
+fn assert_gone(home: &Home) {
+    for (name, bytes) in home.ledger_bytes() {
+        let found = memchr::memmem::find(&bytes, CANARY.as_bytes());
+        assert_eq!(found, None, "the canary is in {name}");
+    }
+    for chunk in home.all_blobs("SELECT data FROM chunks") {
+        let raw = zstd::decode_all(chunk.as_slice()).unwrap();
+        assert!(memchr::memmem::find(&raw, CANARY.as_bytes()).is_none(), "in a chunk");
+    }
+    let words = home.projection().remove("search words").unwrap();
+    assert!(!words.iter().any(|word| word.contains(CANARY)), "in the search index");
+    let sessions: i64 =
+        home.one(&format!("SELECT count(*) FROM sessions WHERE session_id LIKE '{VICTIM}%'"));
+    assert_eq!(sessions, 0);
+}
+
+/// Everything that can be checked after forgetting.
+#[track_caller]
+fn check(home: &Home) {
+    assert_gone(home);
+    home.assert_sound();
+    home.assert_rebuilds();
+    assert_gone(home);
+}
+
+/// What `restore` gives back that is not the forgotten session's.
+fn others(home: &Home) -> BTreeMap<String, Vec<u8>> {
+    let mut restored = home.restored(Generations::All);
+    restored.retain(|path, _| {
+        !path.contains(VICTIM) && !path.contains("history") && !path.contains("agent-77")
+    });
+    restored
+}
+
+/// Checks that they are what is on disk.
+#[track_caller]
+fn assert_others_are_on_disk(home: &Home) {
+    for (path, bytes) in others(home) {
+        let on_disk =
+            path.replacen("claude-code", ".claude", 1).replacen("openclaw", ".openclaw", 1);
+        assert!(fs::read(home.path(&on_disk)).unwrap() == bytes, "{path}");
+    }
+}
+
+#[track_caller]
+fn forget(home: &Home) -> ForgetReport {
+    let before = others(home);
+    let report = home.forget(VICTIM);
+    assert!(report.forgotten && report.cleaned);
+    assert_eq!(others(home), before, "another session's file");
+    report
+}
+
+#[test]
+fn nothing_is_left_in_any_byte() {
+    let home = Home::new();
+    furnish(&home);
+    home.sync();
+    let foreseen = quipu_ledger::foresee(&mut home.open(), "0bad").unwrap();
+    assert!(!foreseen.forgotten && home.hits(CANARY) > 0);
+    let report = forget(&home);
+    assert_eq!(report.sessions.len(), 3, "{report:?}");
+    assert_eq!((report.records, report.shared_lines), (foreseen.records, 2));
+    assert_eq!((report.records, report.files), (50 + 4, 5));
+    assert_eq!(report.on_disk.len(), 6, "{:?}", report.on_disk);
+    assert_eq!((report.copies, report.backups.len()), (0, 0));
+    check(&home);
+    assert_eq!(home.hits("kept"), 51);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM prompts"), 2);
+}
+
+#[test]
+fn it_does_not_come_back() {
+    let home = Home::new();
+    furnish(&home);
+    home.sync();
+    forget(&home);
+    let sync = || {
+        let report = home.sync();
+        check(&home);
+        report
+    };
+    let skipped = sync().skipped;
+    let skipped = skipped.iter().find(|skipped| skipped.reason.contains("forgotten")).unwrap();
+    assert_eq!(skipped.files, 5);
+
+    home.append(&victim(), secret(300));
+    home.append(HISTORY, prompt(VICTIM, CANARY));
+    assert_eq!(sync().records_added, 1, "the blank");
+    touch(&home, &victim());
+    touch(&home, HISTORY);
+    assert_eq!(sync().records_added, 0);
+    home.replace(&victim(), secret(301));
+    let history = fs::read_to_string(home.path(HISTORY)).unwrap();
+    home.replace(HISTORY, format!("{}{history}", prompt(SESSION, "before all others")));
+    assert_eq!(sync().rewritten, 1);
+    home.write(HISTORY, history.replace("a kept", "another kept"));
+    sync();
+    // New things of the session, and copies of it elsewhere.
+    home.write(&format!("{FOLDER}/{VICTIM}/subagents/agent-a2.jsonl"), secret(302));
+    home.write(&format!("{FOLDER}/{VICTIM}/tool-results/toolu_2.txt"), CANARY);
+    home.write(&format!("{FOLDER}/agent-78.jsonl"), secret(303));
+    home.write(&format!(".claude/projects/-elsewhere/{VICTIM}.jsonl"), secret(304));
+    home.remove(&victim());
+    sync();
+    home.write(&victim(), secret(305));
+    assert_eq!(sync().records_added, 0);
+    let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+    assert_eq!(status.formats[0].forgotten, 3);
+    let skipped = &status.formats[0].skipped;
+    assert!(skipped.iter().any(|skipped| skipped.reason.contains("forgotten")));
+}
+
+fn touch(home: &Home, path: &str) {
+    let file = File::options().append(true).open(home.path(path)).unwrap();
+    file.set_modified(SystemTime::now() + Duration::from_secs(60)).unwrap();
+}
+
+#[test]
+fn archives_of_the_session_are_obeyed_too() {
+    let home = Home::new();
+    let folder = ".openclaw/agents/main/sessions";
+    let entry = |id: u32, text: &str| {
+        format!(
+            "{{\"type\":\"message\",\"id\":\"{id:08x}\",\"parentId\":null,\
+             \"message\":{{\"role\":\"user\",\"content\":\"{text}\"}}}}\n"
+        )
+    };
+    let secrets: String = (0..40).map(|id| entry(id, &format!("{CANARY}{id}"))).collect();
+    let name = format!("{folder}/{VICTIM}.jsonl");
+    home.write(&name, &secrets);
+    home.write(&format!("{name}.reset.2026-02-04T10-30-00.000Z"), &secrets);
+    home.write(&format!("{name}.bak-4711-1770193116233"), secrets.replace('9', "8"));
+    home.write(&format!("{folder}/keep.jsonl"), entry(1, "kept"));
+    home.write(&format!(".openclaw/agents/work/sessions/{VICTIM}.jsonl"), entry(1, "work"));
+    home.sync();
+    home.write(&name, entry(7, &format!("{CANARY} after a reset")));
+    home.sync();
+    let before = others(&home);
+
+    // Two agents use the same id.
+    let error = quipu_ledger::forget(&mut home.open(), VICTIM, &mut |_, _| {}).unwrap_err();
+    let Error::Ambiguous { candidates, .. } = error else { panic!("{error}") };
+    assert_eq!(candidates, [format!("main/{VICTIM}"), format!("work/{VICTIM}")]);
+    let report = home.forget(&format!("main/{VICTIM}"));
+    assert_eq!((report.files, report.sessions.len()), (3, 1));
+    let check = || {
+        home.assert_sound();
+        home.assert_rebuilds();
+        assert_eq!((home.hits(CANARY), home.hits("work")), (0, 1));
+        for (name, bytes) in home.ledger_bytes() {
+            assert!(memchr::memmem::find(&bytes, CANARY.as_bytes()).is_none(), "in {name}");
+        }
+    };
+    check();
+    assert_eq!(others(&home), before);
+    home.sync();
+    check();
+    home.rename(&name, &format!("{name}.deleted.2026-02-04T10-30-00.000Z"));
+    home.sync();
+    check();
+    home.write(&name, entry(8, CANARY));
+    home.rename(&format!("{name}.bak-4711-1770193116233"), &format!("{folder}/another-name.jsonl"));
+    home.sync();
+    check();
+}
+
+#[test]
+fn what_others_share_stays_with_them() {
+    let home = Home::new();
+    // Enough for several chunks, so that copies share them.
+    let long = "words and words ".repeat(60);
+    let lines: String =
+        (0..2000).map(|n| line("user", &uuid(n), None, &format!("shared{n} {long}"))).collect();
+    let copy = |number: u32| format!("{FOLDER}/{}.jsonl", uuid(number));
+    home.write(&victim(), &lines);
+    home.sync();
+    home.write(&copy(0xc0), &lines);
+    home.sync();
+    home.write(&copy(0xc1), format!("{lines}{}", line("user", &uuid(9000), None, "more")));
+    home.write(&copy(0xc2), line("user", &uuid(9001), None, "alone"));
+    home.sync();
+    let shares = "SELECT count(*) FROM records WHERE same_as IS NOT NULL";
+    assert_eq!(home.one::<i64>(shares), 4000);
+
+    let report = forget(&home);
+    assert_eq!(report.copies, 2, "{:?}", report.copied_in);
+    assert_eq!(home.one::<i64>(shares), 2000);
+    home.assert_sound();
+    home.assert_restores();
+    home.assert_rebuilds();
+    assert_eq!(home.hits("shared7"), 2);
+    home.append(&copy(0xc0), line("user", &uuid(9002), None, "goes on"));
+    home.sync_and_check();
+
+    // The heir goes too; the last copy has everything.
+    home.forget(&uuid(0xc0));
+    assert_eq!(home.one::<i64>(shares), 0);
+    home.sync_and_check();
+    assert_eq!(home.hits("shared7"), 1);
+    home.forget(&uuid(0xc1));
+    home.sync_and_check();
+    assert_eq!((home.hits("shared7"), home.hits("alone")), (0, 1));
+    for (name, bytes) in home.ledger_bytes() {
+        assert!(memchr::memmem::find(&bytes, b"shared7").is_none(), "in {name}");
+    }
+}
+
+#[test]
+fn lines_of_shared_files_become_blanks() {
+    let home = Home::new();
+    let lines = [
+        prompt(SESSION, "one"),
+        prompt(VICTIM, CANARY),
+        "{\"display\":\"from before sessions had ids\"}\n".to_owned(),
+        // Cannot be read, but names the session.
+        format!("{{\"display\":\"{CANARY}\",\"sessionId\":\"{VICTIM}\"\n"),
+        prompt(VICTIM, &format!("{CANARY} last")),
+    ];
+    home.write(HISTORY, lines.concat());
+    home.sync();
+    // The session is known from its prompts only.
+    assert_eq!(home.all("SELECT state FROM sessions"), ["'lost'", "'lost'"]);
+    let report = forget(&home);
+    assert_eq!((report.shared_lines, report.files), (3, 0));
+    assert_eq!(report.on_disk.len(), 1);
+    check(&home);
+    let restored = || home.restored(Generations::Newest).remove("claude-code/history.jsonl");
+    let mut expected: Vec<String> = lines.to_vec();
+    for index in [1, 3, 4] {
+        expected[index] = format!("{}\n", " ".repeat(lines[index].len() - 1));
+    }
+    assert_eq!(restored().unwrap(), expected.concat().into_bytes());
+    let to = home.scratch("out");
+    let report = quipu_ledger::restore(&home.open(), What::All, &to, Generations::Newest).unwrap();
+    assert_eq!(report.restored[0].forgotten_lines, 3);
+
+    // Nothing changed on disk: nothing is read.
+    let report = home.sync();
+    assert_eq!((report.records_added, report.rewritten), (0, 0));
+    home.append(HISTORY, prompt(SESSION, "two"));
+    assert_eq!(home.sync().records_added, 1);
+    check(&home);
+    expected.push(prompt(SESSION, "two"));
+    assert_eq!(restored().unwrap(), expected.concat().into_bytes());
+}
+
+#[test]
+fn a_line_that_is_not_whole_yet_waits() {
+    let home = Home::new();
+    furnish(&home);
+    let torn = prompt(VICTIM, &format!("{CANARY} torn"));
+    let (start, rest) = torn.split_at(40);
+    home.append(HISTORY, start);
+    home.sync();
+    forget(&home);
+    check(&home);
+    home.sync();
+    check(&home);
+    home.append(HISTORY, rest.trim_end());
+    home.sync();
+    check(&home);
+    home.append(HISTORY, "\n");
+    home.append(HISTORY, prompt(SESSION, "whole").trim_end());
+    home.sync();
+    check(&home);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM prompts"), 2);
+    home.append(HISTORY, "\n");
+    home.sync();
+    check(&home);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM prompts"), 3);
+    home.append(HISTORY, start);
+    home.sync();
+    home.replace(HISTORY, prompt(SESSION, "all is new"));
+    home.sync();
+    check(&home);
+}
+
+#[test]
+fn a_torn_line_that_became_a_record_goes_with_the_whole_one() {
+    let home = Home::new();
+    let torn = prompt(VICTIM, &format!("{CANARY} torn"));
+    home.write(HISTORY, format!("{}{}", prompt(SESSION, "kept"), &torn[..40]));
+    home.sync();
+    home.replace(HISTORY, format!("{torn}{}", prompt(SESSION, "kept")));
+    home.sync();
+    forget(&home);
+    check(&home);
+}
+
+#[test]
+fn what_was_deleted_before_is_gone_too() {
+    let home = Home::new();
+    // Line by line and byte by byte: through tails and waiting records into chunks and out again.
+    home.write(MAIN, "");
+    home.write(&victim(), "");
+    for number in 0..30 {
+        let text = secret(number).repeat(40);
+        let (start, rest) = text.split_at(text.len() / 2 + 7);
+        home.append(&victim(), start);
+        home.append(MAIN, line("user", &uuid(500 + number), None, "kept"));
+        touch(&home, &victim());
+        home.sync();
+        home.append(&victim(), rest);
+        home.sync();
+    }
+    quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
+    let chunks = home.all_blobs("SELECT data FROM chunks");
+    assert!(!chunks.is_empty());
+    forget(&home);
+    check(&home);
+    let kept = home.all_blobs("SELECT data FROM chunks");
+    let file = fs::read(home.ledger_path()).unwrap();
+    for chunk in chunks.iter().filter(|chunk| !kept.contains(chunk)) {
+        let middle = &chunk[chunk.len() / 2..][..24];
+        assert!(memchr::memmem::find(&file, middle).is_none(), "a compressed remnant");
+    }
+}
+
+#[test]
+fn records_that_span_chunks() {
+    let home = Home::new();
+    let mut prng = Prng::new(3);
+    let mut noise = |length: usize| -> String {
+        (0..length).map(|_| char::from(b'a' + prng.below(26) as u8)).collect()
+    };
+    for (number, session) in [VICTIM, SESSION, &uuid(7), &uuid(8)].into_iter().enumerate() {
+        let mut lines = String::new();
+        for index in 0..6_u32 {
+            let length = [10, 700_000, 2_500_000, 1_048_576, 300, 900_000][index as usize];
+            let id = uuid(index + 10 * number as u32);
+            let word = if session == VICTIM { CANARY } else { "kept" };
+            lines += &line("user", &id, None, &format!("{word} {}", noise(length)));
+        }
+        home.write(&format!("{FOLDER}/{session}.jsonl"), lines);
+    }
+    home.sync();
+    forget(&home);
+    check(&home);
+    home.assert_restores();
+    assert_eq!(home.hits("kept"), 18);
+    home.forget(&uuid(7));
+    check(&home);
+    home.assert_restores();
+    assert_eq!(home.hits("kept"), 12);
+}
+
+/// Sessions that are written turn by turn share every chunk.
+#[test]
+fn sessions_that_share_every_chunk() {
+    for seed in 1..=4 {
+        let home = Home::quick();
+        let mut prng = Prng::new(seed);
+        let name = |session: u32| match session {
+            0 => VICTIM.to_owned(),
+            session => uuid(0xaa00 + session),
+        };
+        for session in 0..5 {
+            home.write(&format!("{FOLDER}/{}.jsonl", name(session)), "");
+        }
+        home.write(HISTORY, "");
+        for number in 0..120 {
+            let session = prng.below(5) as u32;
+            let word = if session == 0 { CANARY } else { "kept" };
+            let filler = "filler ".repeat(prng.below(3000) as usize);
+            let text = line("user", &uuid(number), None, &format!("{word}{number} {filler}"));
+            let path = format!("{FOLDER}/{}.jsonl", name(session));
+            home.append(&path, text.repeat(1 + prng.below(3) as usize));
+            if prng.below(4) == 0 {
+                home.append(HISTORY, prompt(&name(session), &format!("{word} {number}")));
+            }
+            if prng.below(20) == 0 {
+                let old = fs::read(home.path(&path)).unwrap();
+                home.replace(&path, [text.as_bytes(), &old].concat());
+            }
+            if prng.below(3) == 0 {
+                home.sync();
+            }
+        }
+        home.sync();
+        forget(&home);
+        check(&home);
+        home.sync();
+        check(&home);
+        let more = line("user", &uuid(999), None, "afterwards");
+        for session in 1..5 {
+            home.append(&format!("{FOLDER}/{}.jsonl", name(session)), &more);
+        }
+        home.sync();
+        check(&home);
+        let before = others(&home);
+        home.forget(&name(3));
+        let mut after = others(&home);
+        check(&home);
+        after.retain(|path, _| before.contains_key(path));
+        assert!(after.iter().all(|(path, bytes)| before[path] == *bytes));
+        assert_eq!(after.len(), before.keys().filter(|path| !path.contains(&name(3))).count());
+    }
+}
+
+#[test]
+fn forgetting_twice_is_forgetting_once() {
+    let home = Home::new();
+    furnish(&home);
+    home.sync();
+    forget(&home);
+    let report = home.forget(VICTIM);
+    assert!(report.already && report.forgotten && report.cleaned);
+    assert_eq!((report.records, report.files), (0, 0));
+    assert_eq!(home.forget("0bad5e").sessions.len(), 2);
+    check(&home);
+    let error = quipu_ledger::forget(&mut home.open(), "nobody", &mut |_, _| {}).unwrap_err();
+    assert!(matches!(error, Error::NoMatch { .. }));
+    let error = quipu_ledger::forget(&mut home.open(), "", &mut |_, _| {}).unwrap_err();
+    assert!(matches!(error, Error::NoMatch { .. }));
+}
+
+#[test]
+fn a_sub_agent_alone() {
+    let home = Home::new();
+    furnish(&home);
+    home.sync();
+    let report = home.forget(&format!("{VICTIM}/agent-a1"));
+    assert_eq!((report.sessions.len(), report.files), (1, 2));
+    assert_eq!(home.hits("zanzibarcanary200"), 0);
+    home.sync();
+    assert_eq!((home.hits("zanzibarcanary200"), home.hits("zanzibarcanary100")), (0, 1));
+    home.assert_sound();
+    home.assert_rebuilds();
+}
+
+#[test]
+fn files_beside_the_ledger_are_named() {
+    let home = Home::new();
+    furnish(&home);
+    home.sync();
+    let copy = home.folder().join("data/ledger.db.before-upgrade");
+    fs::copy(home.ledger_path(), &copy).unwrap();
+    let report = home.forget(VICTIM);
+    assert_eq!(report.backups, [copy.display().to_string()]);
+}
+
+/// A reader holds on to old pages: the command says so, and a later one finishes.
+#[test]
+fn a_reader_is_in_the_way() {
+    let home = Home::new();
+    furnish(&home);
+    home.sync();
+    let reader = home.sql();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM records").unwrap();
+    reader.query_row("SELECT count(*) FROM messages", [], |_| Ok(())).unwrap();
+    let report = home.forget(VICTIM);
+    assert!(report.forgotten && !report.cleaned);
+    assert_eq!(home.hits(CANARY), 0);
+    home.sync();
+    home.assert_sound();
+    drop(reader);
+    home.sync();
+    check(&home);
+}
+
+/// What a sync has planned before the session was forgotten is not written afterwards.
+#[test]
+fn forgotten_between_looking_and_writing() {
+    let new = [
+        (victim(), (400..500).map(secret).collect::<String>()),
+        (HISTORY.to_owned(), prompt(VICTIM, CANARY)),
+        (format!("{FOLDER}/{VICTIM}/subagents/agent-a9.jsonl"), secret(900)),
+        (format!("{FOLDER}/{VICTIM}/tool-results/new.txt"), CANARY.to_owned()),
+    ];
+    for (path, text) in new {
+        let home = Home::new();
+        furnish(&home);
+        home.sync();
+        let old = fs::read_to_string(home.path(&path)).unwrap_or_default();
+        home.write(&path, old + &text);
+        home.append(MAIN, line("user", &uuid(901), None, "kept too"));
+        let mut is_forgotten = false;
+        let mut forget_once = |progress| {
+            if let (Progress::Planned { .. }, false) = (progress, is_forgotten) {
+                is_forgotten = true;
+                home.forget(VICTIM);
+            }
+        };
+        quipu_ledger::collect(&mut home.open(), &home.roots(), &mut forget_once).unwrap();
+        check(&home);
+        assert_others_are_on_disk(&home);
+        assert_eq!(home.hits("too"), 1);
+    }
+}
+
+/// The same with processes of their own.
+#[test]
+fn two_processes() {
+    for round in 0..8 {
+        let home = Home::quick();
+        furnish(&home);
+        home.sync();
+        for session in 0..20 {
+            let path = format!("{FOLDER}/{}.jsonl", uuid(0xee00 + session));
+            home.write(&path, line("user", &uuid(session), None, "new").repeat(200));
+        }
+        home.append(&victim(), (400..800).map(secret).collect::<String>());
+        home.append(HISTORY, prompt(VICTIM, CANARY));
+        home.write(&format!("{FOLDER}/{VICTIM}/subagents/agent-a9.jsonl"), secret(900));
+        let copy = fs::read(home.path(&victim())).unwrap();
+        home.write(&format!("{FOLDER}/{}.jsonl", uuid(0xff00)), &copy);
+        let mut children = child::start(&home, "collect", 2);
+        children.extend(child::start(&home, "forget", 1));
+        if round % 2 == 0 {
+            children.reverse();
+        }
+        child::finish(children);
+        home.sync();
+        home.assert_sound();
+        home.assert_rebuilds();
+        assert_others_are_on_disk(&home);
+        // The copy is another session and stays.
+        home.forget(&uuid(0xff00));
+        check(&home);
+    }
+}
+
+/// Killed at any moment, forgetting has happened or not, and the next command brings it to an end.
+#[test]
+fn killed_while_forgetting() {
+    const KILLS: u32 = 24;
+    let mut prng = Prng::new(11);
+    let (mut forgotten, mut unfinished) = (0, 0);
+    let mut whole = Duration::ZERO;
+    for kill in 0..=KILLS {
+        let home = Home::quick();
+        furnish(&home);
+        home.append(&victim(), (1000..3000).map(secret).collect::<String>());
+        home.append(MAIN, line("user", &uuid(77), None, &"kept ".repeat(90_000)).repeat(3));
+        home.sync();
+        let before = others(&home);
+        let began = Instant::now();
+        let mut child = child::command(&home, "forget")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // The first one is not killed, and tells how long it takes.
+        if kill == 0 {
+            assert!(child.wait().unwrap().success());
+            whole = began.elapsed();
+            continue;
+        }
+        std::thread::sleep(whole.mul_f64(prng.below(1000) as f64 / 1000.0));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let is_forgotten = home.one::<bool>("SELECT count(*) > 0 FROM forgotten");
+        unfinished += home.one::<u32>(
+            "SELECT count(*) > 0 FROM ledger
+              WHERE EXISTS (SELECT 1 FROM forgotten)
+                AND projected_to < (SELECT max(seq) FROM records)",
+        );
+        home.sync();
+        if is_forgotten {
+            forgotten += 1;
+            check(&home);
+        } else {
+            assert_eq!(home.hits("zanzibarcanary2000"), 1);
+            home.assert_sound();
+            home.assert_restores();
+            home.forget(VICTIM);
+            check(&home);
+        }
+        assert_eq!(others(&home), before);
+    }
+    // Kills that all fall before or after the act would show nothing.
+    println!("{forgotten} of {KILLS} had been forgotten, {unfinished} of those were not finished");
+    assert!((1..KILLS).contains(&forgotten) && unfinished > 0);
+}
+
+#[test]
+fn a_ledger_with_nothing_else_in_it() {
+    let home = Home::new();
+    home.write(&victim(), secret(1));
+    home.sync();
+    forget(&home);
+    check(&home);
+    home.sync();
+    check(&home);
+    assert_eq!(home.restored(Generations::All).len(), 0);
+    drop(Ledger::open(&home.ledger_path()).unwrap());
+}
+
+/// A session of OpenClaw stands in many places: its transcript, archives of every kind, the index,
+/// the runs of a job, and the database.
+#[test]
+fn a_session_of_openclaw_is_gone_from_everywhere() {
+    const SESSIONS: &str = ".openclaw/agents/main/sessions";
+    let home = Home::new();
+    let header = |id: &str| format!("{{\"type\":\"session\",\"version\":3,\"id\":\"{id}\"}}\n");
+    let said = |n: u32, text: &str| {
+        format!(
+            "{{\"type\":\"message\",\"id\":\"0000{n:04}\",\"parentId\":null,\"message\":\
+             {{\"role\":\"user\",\"content\":\"{text} {n}\"}}}}\n"
+        )
+    };
+    let transcript = |n: u32| [header(VICTIM), said(n, CANARY)].concat();
+    home.write(&format!("{SESSIONS}/{VICTIM}.jsonl"), transcript(1));
+    home.write(
+        &format!("{SESSIONS}/{VICTIM}.jsonl.deleted.2026-02-04T10-30-00.000Z.zst"),
+        zstd::encode_all(transcript(2).as_bytes(), 3).unwrap(),
+    );
+    let cold = format!("{SESSIONS}/cold/{}.jsonl.zst", "ab".repeat(32));
+    home.folder_for(&cold);
+    home.write(&cold, zstd::encode_all(transcript(3).as_bytes(), 3).unwrap());
+    home.write(&format!("{SESSIONS}/kept.jsonl"), [header("kept"), said(9, "kept")].concat());
+    let index = |more: &str| {
+        format!(
+            "{{\"agent:main:main\": {{\"sessionId\": \"kept\", \"label\": \"kept\"}},\
+             \"agent:main:x\": {{\"sessionId\": \"{VICTIM}\", \"subject\": \"{CANARY}{more}\"}}}}"
+        )
+    };
+    home.write(&format!("{SESSIONS}/sessions.json"), index(""));
+    let run = |session: &str, text: &str| {
+        format!(
+            "{{\"ts\":1770193116233,\"jobId\":\"j\",\"action\":\"finished\",\"status\":\"ok\",\
+             \"sessionId\":\"{session}\",\"summary\":\"{text}\"}}\n"
+        )
+    };
+    home.write(".openclaw/cron/runs/j.jsonl", [run(VICTIM, CANARY), run("kept", "kept")].concat());
+    let database = ".openclaw/agents/main/agent/openclaw-agent.sqlite";
+    home.folder_for(database);
+    let theirs = rusqlite::Connection::open(home.path(database)).unwrap();
+    theirs
+        .execute_batch(
+            "PRAGMA user_version = 4;
+             CREATE TABLE transcript_events
+                (session_id TEXT, seq INTEGER, event_json TEXT, PRIMARY KEY (session_id, seq));",
+        )
+        .unwrap();
+    let insert = "INSERT INTO transcript_events VALUES (?1, ?2, ?3)";
+    theirs.execute(insert, (VICTIM, 0, header(VICTIM).trim_end())).unwrap();
+    theirs.execute(insert, (VICTIM, 1, said(4, CANARY).trim_end())).unwrap();
+    theirs.execute(insert, ("kept", 0, said(10, "kept").trim_end())).unwrap();
+    drop(theirs);
+    home.sync();
+    for number in 1..=4 {
+        assert_eq!(home.hits(&format!("{CANARY} {number}")), 1, "{number}");
+    }
+    // The journal knows two states of the key.
+    home.replace(&format!("{SESSIONS}/sessions.json"), index("2"));
+    home.sync();
+
+    let report = home.forget(VICTIM);
+    assert!(report.cleaned);
+    let check = || {
+        assert_gone(&home);
+        for packed in home.all_blobs("SELECT data FROM indexes") {
+            let raw = zstd::decode_all(packed.as_slice()).unwrap();
+            assert!(memchr::memmem::find(&raw, CANARY.as_bytes()).is_none(), "in an index");
+        }
+        home.assert_sound();
+        home.assert_rebuilds();
+        assert_eq!(home.hits("kept"), 3);
+        assert_eq!(home.one::<i64>("SELECT count(*) FROM session_keys"), 1);
+        assert_eq!(home.one::<i64>("SELECT count(*) FROM cron_runs"), 1);
+        let found = quipu_ledger::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
+        assert!(found.ok, "{:?}", found.findings);
+    };
+    check();
+    home.sync();
+    check();
+    // Touched, moved, written to, found under new names: it does not come back.
+    let again = zstd::encode_all(transcript(5).as_bytes(), 3).unwrap();
+    home.replace(&cold, &again);
+    home.write(&format!("{SESSIONS}/cold/{}.jsonl.zst", "cd".repeat(32)), &again);
+    home.rename(
+        &format!("{SESSIONS}/{VICTIM}.jsonl"),
+        &format!("{SESSIONS}/{VICTIM}.jsonl.reset.2026-02-05T10-30-00.000Z"),
+    );
+    home.append(".openclaw/cron/runs/j.jsonl", run(VICTIM, CANARY));
+    home.replace(&format!("{SESSIONS}/sessions.json"), index("3"));
+    let theirs = rusqlite::Connection::open(home.path(database)).unwrap();
+    theirs.execute(insert, (VICTIM, 2, said(6, CANARY).trim_end())).unwrap();
+    drop(theirs);
+    home.sync();
+    check();
+}
