@@ -46,7 +46,7 @@ impl Reader<'_, '_> {
     /// A source that is not known yet. It may be a copy of one that is, or hold lines of a session
     /// that stands in others too.
     fn new_lines(&mut self) -> Result<()> {
-        let head = self.head();
+        let head = self.head()?;
         let original = self.find_original(&head)?;
         let mut lines = OldLines::default();
         let others = self.find_others(&head)?;
@@ -77,9 +77,9 @@ impl Reader<'_, '_> {
     }
 
     /// The first kilobyte, or all of it.
-    pub(super) fn head(&self) -> Vec<u8> {
+    pub(super) fn head(&self) -> Result<Vec<u8>> {
         let mut head = vec![0; HEAD.min(usize::try_from(self.length).unwrap_or(HEAD))];
-        if self.file.read_exact_at(&mut head, 0).is_ok() { head } else { Vec::new() }
+        Ok(if look::fills(self.file, &mut head, 0)? { head } else { Vec::new() })
     }
 
     /// A generation that begins with the same kilobyte as this new file, or is as short and the same.

@@ -110,7 +110,10 @@ pub(crate) fn read(
     let first_path = job.known.as_ref().map_or(&job.path, |known| &known.first_path);
     let origin = format.origin(first_path);
     let judge = Judge::new(ledger.forgotten, format, &origin);
-    let file = View::of(file, length, judge.as_ref(), work);
+    let file = match View::of(file, length, judge.as_ref(), work) {
+        Ok(file) => file,
+        Err(error) => return Ok(Outcome::Skipped(Reason::Unreadable(error.to_string()))),
+    };
     let mut reader = Reader {
         conn: ledger.conn,
         format,
@@ -259,18 +262,18 @@ impl Reader<'_, '_> {
     /// Whether it belongs to a forgotten session although its path does not say so.
     fn is_forgotten(&mut self) -> Result<bool> {
         let forgotten = self.forgotten;
-        Ok(self.is_forgotten_by_header(forgotten)
+        Ok(self.is_forgotten_by_header(forgotten)?
             || (self.origin.part == Part::Agent && self.works_for(forgotten)?))
     }
 
     /// Whether the header of a transcript whose path names no session names a forgotten one.
-    fn is_forgotten_by_header(&self, forgotten: &Forgotten) -> bool {
+    fn is_forgotten_by_header(&self, forgotten: &Forgotten) -> Result<bool> {
         if self.origin.session.is_some() || !self.origin.part.is_transcript() {
-            return false;
+            return Ok(false);
         }
         let agent = self.origin.agent.as_deref().unwrap_or_default();
-        let session = session_of(self.format, self.origin, &self.head());
-        session.is_some_and(|session| forgotten.has(self.format.name(), agent, &session))
+        let session = session_of(self.format, self.origin, &self.head()?);
+        Ok(session.is_some_and(|session| forgotten.has(self.format.name(), agent, &session)))
     }
 
     /// Whether an agent that lies beside its session, not below it, says that it works for a

@@ -21,13 +21,21 @@ pub(crate) struct View {
 
 impl View {
     /// With a judge, looks through the first `size` bytes of the file.
-    pub(super) fn of(file: File, size: u64, judge: Option<&Judge<'_>>, work: &mut Work) -> View {
-        let blanks = judge.map_or_else(Vec::new, |judge| blanks(&file, size, judge, work));
-        View { file, blanks }
+    pub(super) fn of(
+        file: File,
+        size: u64,
+        judge: Option<&Judge<'_>>,
+        work: &mut Work,
+    ) -> Result<View> {
+        let blanks = match judge {
+            Some(judge) => blanks(&file, size, judge, work)?,
+            None => Vec::new(),
+        };
+        Ok(View { file, blanks })
     }
 
     /// The same, where nobody counts.
-    pub(crate) fn through(file: File, size: u64, judge: Option<&Judge<'_>>) -> View {
+    pub(crate) fn through(file: File, size: u64, judge: Option<&Judge<'_>>) -> Result<View> {
         View::of(file, size, judge, &mut Work::default())
     }
 
@@ -62,7 +70,7 @@ impl View {
 }
 
 /// Where lines of forgotten sessions stand, without their newlines.
-fn blanks(file: &File, size: u64, judge: &Judge<'_>, work: &mut Work) -> Vec<Range<u64>> {
+fn blanks(file: &File, size: u64, judge: &Judge<'_>, work: &mut Work) -> Result<Vec<Range<u64>>> {
     let mut blanks = Vec::new();
     let mut line = Line::default();
     let mut buffer = vec![0; READ];
@@ -73,8 +81,8 @@ fn blanks(file: &File, size: u64, judge: &Judge<'_>, work: &mut Work) -> Vec<Ran
             Ok(0) => break,
             Ok(got) => got,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            // Reading stops at the same place.
-            Err(_) => break,
+            // The next read may get further, and what was forgotten would be collected again.
+            Err(error) => return Err(error),
         };
         work.bytes_verified += got as u64;
         let mut rest = buffer.get(..got).unwrap_or_default();
@@ -90,7 +98,7 @@ fn blanks(file: &File, size: u64, judge: &Judge<'_>, work: &mut Work) -> Vec<Ran
         at += rest.len() as u64;
     }
     blanks.extend(line.end(at, judge));
-    blanks
+    Ok(blanks)
 }
 
 /// A line as it is read. Of one that is too long for memory, both ends are kept.

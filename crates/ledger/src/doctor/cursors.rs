@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use super::finding::{Findings, RESCUE, SYNC, Tally};
 use super::{Check, DoctorProgress, Patient};
-use crate::Result;
 use crate::collect::known::{self, HEAD};
 use crate::collect::{View, absolute, open_source, path_bytes, same_content};
 use crate::forget::{Forgotten, Judge};
 use crate::wire::Severity;
+use crate::{Error, Result};
 
 pub(super) const CHECK: Check = Check {
     name: "cursors",
@@ -56,10 +56,17 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
             let mut read = 0;
             let origin = root.format.origin(&source.first_path);
             let judge = Judge::new(&forgotten, root.format, &origin);
-            if let Ok(file) = file.map(|file| View::through(file, found.stat.size, judge.as_ref()))
-                && same_content(ledger.conn(), &file, found.stat.size, source, &mut read)?.is_none()
-            {
-                other.add(name);
+            let size = found.stat.size;
+            let is_other = file
+                .and_then(|file| View::through(file, size, judge.as_ref()))
+                .map_err(Error::Source)
+                .and_then(|file| same_content(ledger.conn(), &file, size, source, &mut read))
+                .map(|same| same.is_none());
+            match is_other {
+                Ok(true) => other.add(name),
+                // Whether files can be read is another check's question.
+                Ok(false) | Err(Error::Source(_)) => {}
+                Err(error) => return Err(error),
             }
             done = done.saturating_add(source.reached());
             (patient.progress)(DoctorProgress { doing: "comparing", done, total });

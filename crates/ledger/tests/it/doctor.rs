@@ -356,8 +356,8 @@ fn a_source_that_is_not_what_was_read() {
     let home = varied();
     // An entry that says something else, one that is missing, a count that is wrong.
     for damage in [
-        "UPDATE entries SET role = 'nobody' WHERE id = (SELECT min(id) FROM entries WHERE id > 0)",
-        "UPDATE messages SET text = text || '!' WHERE id = (SELECT max(id) FROM messages)",
+        "UPDATE entry_rows SET time = coalesce(time, 0) + 1 WHERE id = (SELECT min(id) FROM entry_rows WHERE id > 0)",
+        "UPDATE message_texts SET text = text || '!' WHERE id = (SELECT max(id) FROM message_texts)",
         "UPDATE sessions SET turns = turns + 1 WHERE id = (SELECT min(id) FROM sessions)",
         "DELETE FROM usage WHERE entry = (SELECT max(entry) FROM usage)",
         "UPDATE spans SET from_start = from_start + 1 WHERE from_generation IS NOT NULL",
