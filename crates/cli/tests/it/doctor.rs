@@ -18,6 +18,7 @@ fn a_sound_ledger() {
       cursors     ✓ every file is as it was when it was read
       projection  ✓ what is readable is what the bytes say
       sources     ✓ everything that should be collected can be read
+      named       ✓ every transcript that an index names is here
       risk        ✓ nothing is about to be lost
     ");
     let report = home.run("doctor --deep --json").json();
@@ -88,6 +89,8 @@ fn fits_a_narrow_terminal() {
                   the bytes say
       sources     ✓ everything that should
                   be collected can be read
+      named       ✓ every transcript that an
+                  index names is here
       risk        ✓ 1 note
 
     note  transcripts that are not, or not

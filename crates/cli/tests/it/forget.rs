@@ -74,12 +74,12 @@ fn forgets() {
     snapshot!(home.run("sync"), @"
     exit 0
     --- stdout
-    collected  nothing new in 5 files
+    collected  nothing new in 6 files
     ");
     snapshot!(home.run("restore --all --to out"), @"
     exit 0
     --- stdout
-    5 files (13.0 kB) restored to ~/out
+    6 files (50.8 kB) restored to ~/out
     1 line of forgotten sessions given back as blanks
     ");
     let status = home.run("status").stdout;

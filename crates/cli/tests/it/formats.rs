@@ -34,6 +34,7 @@ fn for_people() {
 
       reads                                                    as
       agents/<agent>/sessions/<session>.jsonl                  transcripts
+      agents/<agent>/agent/openclaw-agent.sqlite               transcripts and keys of releases since 2026.7.2
       agents/<agent>/sessions/sessions.json                    which key leads to which session
       agents/<agent>/sessions/<session>-topic-<thread>.jsonl   transcripts of one thread
       agents/<agent>/sessions/<session>.jsonl.reset.<time>     transcripts from before a reset

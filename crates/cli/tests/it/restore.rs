@@ -9,7 +9,7 @@ fn everything_byte_for_byte() {
     snapshot!(home.run("restore --all --to out"), @"
     exit 0
     --- stdout
-    68 files (113 kB) restored to ~/out
+    69 files (151 kB) restored to ~/out
     2 files were compressed: given back without `.zst`
     ");
     for (format, root) in [("claude-code", ".claude"), ("openclaw", ".openclaw")] {
