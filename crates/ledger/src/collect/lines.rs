@@ -37,10 +37,24 @@ impl Reader<'_, '_> {
             }
             Look::Grown(ends) => {
                 let tail = Tail::load(self.conn, known)?;
-                self.cut(Step::Continue, known.reached(), ends, tail, None)
+                let mut old = self.interrupted(known)?;
+                self.cut(Step::Continue, known.reached(), ends, tail, old.as_mut())
             }
             Look::Other(began) => self.rewrite(known, began),
         }
+    }
+
+    /// A rewrite that was interrupted goes on as it began: with the lines of the life before.
+    fn interrupted(&self, known: &Known) -> Result<Option<Old>> {
+        if known.number == 1 || !known.is_unfinished() {
+            return Ok(None);
+        }
+        let before: Option<GenerationId> = self
+            .conn
+            .prepare_cached("SELECT id FROM generations WHERE source = ?1 AND number = ?2")?
+            .query_row((known.source, known.number - 1), |row| row.get(0))
+            .optional()?;
+        before.map(|before| Ok(Old::Lines(OldLines::of(self.conn, before)?))).transpose()
     }
 
     /// A source that is not known yet. It may be a copy of one that is, or hold lines of a session

@@ -228,6 +228,14 @@ impl<'a> Drafter<'a> {
             }
         }
         let detail = detail(entry, &mut text, bytes);
+        for said in &entry.says {
+            match said {
+                Says::Title(TitleRank::Ai | TitleRank::Custom, title)
+                | Says::Summary { title, .. } => text.prose.push(title),
+                // The last prompt is found where it was typed.
+                _ => {}
+            }
+        }
         text.seal();
         // Words beside a tool's result are the human's.
         let is_message = matches!(entry.role, Some(Role::User | Role::Assistant | Role::Tool))

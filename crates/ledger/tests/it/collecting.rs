@@ -170,3 +170,21 @@ fn a_file_of_one_unterminated_line_is_found() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 1);
     home.assert_rebuilds();
 }
+
+#[test]
+fn titles_and_summaries_are_found() {
+    let home = Home::new();
+    home.write(
+        MAIN,
+        [
+            line("user", &uuid(1), None, "hello"),
+            "{\"type\":\"summary\",\"summary\":\"Xylophone repair\",\"leafUuid\":null}\n".to_owned(),
+            format!(
+                "{{\"type\":\"custom-title\",\"customTitle\":\"Quinoa harvest\",\"sessionId\":\"{SESSION}\"}}\n"
+            ),
+        ]
+        .concat(),
+    );
+    home.sync_and_check();
+    assert_eq!((home.hits("xylophone"), home.hits("quinoa")), (1, 1));
+}

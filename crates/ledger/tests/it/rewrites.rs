@@ -216,3 +216,27 @@ fn another_name_for_a_known_file_changes_nothing() {
     home.assert_restores_all(&[MAIN]);
     home.assert_rebuilds();
 }
+
+#[test]
+fn an_interrupted_rewrite_goes_on_with_the_old_lines() {
+    let home = Home::new();
+    // Lines of equal bytes: the fingerprint before the cursor is the same after each of them.
+    let same = line("user", &uuid(1), None, &"x".repeat(300));
+    let changed = line("user", &uuid(2), None, &"y".repeat(300));
+    home.write(MAIN, same.repeat(40));
+    home.sync();
+    home.write(MAIN, [changed.clone(), same.repeat(39)].concat());
+    home.sync();
+    // As if the process had ended after twenty lines.
+    let reached = changed.len() + 19 * same.len();
+    home.sql()
+        .execute_batch(&format!(
+            "UPDATE spans SET length = {} WHERE from_generation IS NOT NULL;
+             UPDATE generations SET cursor = {reached} WHERE number = 2;",
+            19 * same.len()
+        ))
+        .unwrap();
+    let report = home.sync_and_check();
+    assert_eq!((report.records_added, report.bytes_read), (0, 20 * same.len() as u64));
+    home.assert_restores_all(&[MAIN]);
+}
