@@ -15,6 +15,7 @@ use rusqlite::Connection;
 use crate::forget::{BlankLines, Forgotten, Judge};
 use crate::ids::{GenerationId, SessionRow, SourceId};
 use crate::ledger::Ledger;
+use crate::query::find;
 use crate::wire::{RestoreReport, RestoredFile};
 use crate::{Error, Result, indexes, spans};
 
@@ -51,7 +52,7 @@ pub fn restore(
     let conn = ledger.conn();
     let sources = match what {
         What::All => None,
-        What::Session(name) => Some(sources_of(conn, find_session(conn, name)?)?),
+        What::Session(name) => Some(sources_of(conn, find::session(conn, name)?)?),
     };
     let mut report = RestoreReport::default();
     let mut folders = Folders::default();
@@ -215,65 +216,13 @@ fn set_modified(file: &File, mtime_ns: i64) {
     }
 }
 
-/// The session whose id begins with `name`.
-pub(crate) fn find_session(conn: &Connection, name: &str) -> Result<SessionRow> {
-    let matches = |condition: &str, name: &str| -> Result<Vec<(SessionRow, String)>> {
-        // Agents may use the same id; then the agent's name has to be said before it.
-        let mut statement = conn.prepare(&format!(
-            "SELECT id, CASE WHEN count(*) OVER (PARTITION BY session_id) > 1 AND agent <> ''
-                             THEN agent || '/' || session_id ELSE session_id END
-               FROM sessions WHERE {condition} ORDER BY id LIMIT 20"
-        ))?;
-        Ok(statement
-            .query_map([name], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<Result<_, _>>()?)
-    };
-    if name.is_empty() {
-        return Err(Error::NoMatch { what: "session", name: name.to_owned() });
-    }
-    let mut found = matches("session_id = ?1", name)?;
-    if found.is_empty() {
-        // The sub-agents of a session begin with its id too; the session itself is meant.
-        found = matches("substr(session_id, 1, length(?1)) = ?1 AND part <> 'subagent'", name)?;
-    }
-    if found.is_empty() {
-        found = matches("substr(session_id, 1, length(?1)) = ?1", name)?;
-    }
-    if found.is_empty() {
-        // Sessions that no UUID names are called after their folder; the file's name is enough.
-        let stem = "substr(session_id, instr(session_id, '/') + 1, length(?1)) = ?1";
-        found = matches(&format!("instr(session_id, '/') > 0 AND {stem}"), name)?;
-    }
-    if found.is_empty() {
-        found = matches("agent || '/' || session_id = ?1", name)?;
-    }
-    match found.as_slice() {
-        [] => Err(Error::NoMatch { what: "session", name: name.to_owned() }),
-        [(row, _)] => Ok(*row),
-        several => Err(Error::Ambiguous {
-            name: name.to_owned(),
-            candidates: several.iter().map(|(_, id)| id.clone()).collect(),
-        }),
-    }
-}
-
 /// The sources of a session and of the sub-agents that work for it.
 fn sources_of(conn: &Connection, session: SessionRow) -> Result<Vec<SourceId>> {
-    let mut statement = conn.prepare(
-        "WITH wanted (id) AS (
-            SELECT ?1
-             UNION
-            SELECT child.id
-              FROM wanted
-              JOIN sessions parent ON parent.id = wanted.id
-              JOIN sessions child
-                ON child.parent_id = parent.session_id
-               AND child.format = parent.format
-               AND coalesce(child.parent_agent, child.agent) = parent.agent
-         )
-         SELECT DISTINCT ss.source
-           FROM wanted JOIN session_sources ss ON ss.session = wanted.id
-          WHERE ss.part <> 'prompt_history'",
-    )?;
+    let mut statement = conn.prepare(&format!(
+        "{} SELECT DISTINCT ss.source
+              FROM family JOIN session_sources ss ON ss.session = family.id
+             WHERE ss.part <> 'prompt_history'",
+        find::FAMILY
+    ))?;
     Ok(statement.query_map([session], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }

@@ -7,8 +7,9 @@ use rusqlite::Connection;
 
 use super::scope::{self, Scope};
 use crate::ledger::Ledger;
+use crate::query::find;
 use crate::wire::{ForgetReport, ForgottenSession};
-use crate::{Error, Result, restore};
+use crate::{Error, Result};
 
 /// At most this many sessions are named that hold copies of forgotten lines.
 const MOST_NAMED: usize = 20;
@@ -52,7 +53,7 @@ pub(super) fn describe(conn: &Connection, scope: &Scope) -> Result<ForgetReport>
 /// Describes a session that was forgotten before. `None` if `name` means one that is there.
 pub(super) fn forgotten_before(ledger: &Ledger, name: &str) -> Result<Option<ForgetReport>> {
     let conn = ledger.conn();
-    let not_found = match restore::find_session(conn, name) {
+    let not_found = match find::session(conn, name) {
         Err(error @ Error::NoMatch { .. }) if !name.is_empty() => error,
         Err(error) => return Err(error),
         Ok(_) => return Ok(None),

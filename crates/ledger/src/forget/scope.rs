@@ -16,8 +16,9 @@ use super::shared::{self, Judge, Verdict};
 use crate::chunks::RecordReader;
 use crate::ids::{GenerationId, Seq, SessionRow, SourceId};
 use crate::journal::Event;
+use crate::query::find;
 use crate::wire::ForgottenSession;
-use crate::{Error, Result, collect, journal, restore, spans};
+use crate::{Error, Result, collect, journal, spans};
 
 /// Everything that goes.
 pub(super) struct Scope {
@@ -58,24 +59,14 @@ pub(super) fn sessions(
     conn: &Connection,
     name: &str,
 ) -> Result<(Vec<SessionRow>, Vec<ForgottenSession>)> {
-    let wanted = restore::find_session(conn, name)?;
-    let mut statement = conn.prepare(
-        "WITH wanted (id) AS (
-            SELECT ?1
-             UNION
-            SELECT child.id
-              FROM wanted
-              JOIN sessions parent ON parent.id = wanted.id
-              JOIN sessions child
-                ON child.parent_id = parent.session_id
-               AND child.format = parent.format
-               AND coalesce(child.parent_agent, child.agent) = parent.agent
-         )
-         SELECT s.id, s.format, s.agent, s.session_id, s.part, coalesce(s.title, s.first_prompt),
-                s.project
-           FROM wanted JOIN sessions s ON s.id = wanted.id
-          ORDER BY s.id <> ?1, s.id",
-    )?;
+    let wanted = find::session(conn, name)?;
+    let mut statement = conn.prepare(&format!(
+        "{} SELECT s.id, s.format, s.agent, s.session_id, s.part,
+                       coalesce(s.title, s.first_prompt), s.project
+                  FROM family JOIN sessions s ON s.id = family.id
+                 ORDER BY s.id <> ?1, s.id",
+        find::FAMILY
+    ))?;
     let found = statement
         .query_map([wanted], |row| {
             let session = ForgottenSession {

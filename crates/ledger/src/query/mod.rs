@@ -1,5 +1,6 @@
 //! Questions to the ledger. Reading only.
 
+pub(crate) mod find;
 mod status;
 
 use rusqlite::Connection;

@@ -208,3 +208,24 @@ fn two_collectors_write_a_change_down_once() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM key_history"), 6);
     home.sync_and_check();
 }
+
+#[test]
+fn a_key_names_the_session_where_it_leads_now() {
+    let home = Home::new();
+    for id in ["old", "new"] {
+        transcript(&home, id);
+        home.write(INDEX, format!(r#"{{"agent:main:main": {{"sessionId": "{id}"}}}}"#));
+        home.sync();
+    }
+    let named = |name: &str| {
+        let to = tempfile::tempdir_in(home.folder()).unwrap();
+        let what = quipu_ledger::What::Session(name);
+        let newest = quipu_ledger::Generations::Newest;
+        quipu_ledger::restore(&home.open(), what, to.path(), newest).map(|report| {
+            report.restored.into_iter().map(|file| file.path).collect::<Vec<_>>().concat()
+        })
+    };
+    assert!(named("agent:main:main").unwrap().ends_with("new.jsonl"));
+    assert!(named("old").unwrap().ends_with("old.jsonl"));
+    assert!(named("agent:main:other").is_err());
+}
