@@ -3,8 +3,9 @@
 use rusqlite::Transaction;
 
 use super::plan::{Plan, Renamed};
+use super::position::{Position, is_at, is_followed};
 use super::tail;
-use super::write::{Position, Writer, is_at, is_followed};
+use super::write::Writer;
 use crate::ids::SourceId;
 use crate::journal::Event;
 use crate::{Result, clock};

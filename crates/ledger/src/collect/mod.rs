@@ -22,6 +22,7 @@ pub(crate) mod known;
 mod lines;
 mod look;
 mod plan;
+mod position;
 mod read;
 mod rewrite;
 pub(crate) mod rows;

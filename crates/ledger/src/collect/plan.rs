@@ -68,128 +68,183 @@ pub(crate) struct Job {
 
 /// Compares.
 pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>) -> Plan {
-    let root_bytes: Vec<Vec<u8>> = roots.iter().map(|root| path_bytes(&root.path)).collect();
-    let by_path = known::by_path(&known);
+    let comparison = Comparison {
+        roots,
+        root_bytes: roots.iter().map(|root| path_bytes(&root.path)).collect(),
+        found: &discovery.found,
+        known: &known,
+    };
+    let homes = comparison.homes();
+    let moves = comparison.moves(&homes);
     let mut plan = Plan::default();
+    comparison.renamed(&moves, &mut plan);
+    comparison.jobs(&homes, &moves, &mut plan);
+    comparison.gone(&homes, &moves, &mut plan);
+    plan
+}
 
-    // A known file under a new path: its own path is gone, or holds another file now.
-    let mut strangers: HashMap<(u64, u64), usize> = HashMap::new();
-    let mut seen: HashSet<usize> = HashSet::with_capacity(discovery.found.len());
-    let mut at_home: Vec<Option<usize>> = Vec::with_capacity(discovery.found.len());
-    for (index, found) in discovery.found.iter().enumerate() {
-        let format = roots.get(found.root).map_or("", |root| root.format.name());
-        let root = root_bytes.get(found.root).map_or(&[][..], Vec::as_slice);
-        let home = by_path.get(&(format, root, found.path.as_slice())).copied();
-        match home {
-            Some(home) => {
-                seen.insert(home);
+/// Two lists that are compared: files are named by their place in `found`, sources by theirs in
+/// `known`.
+struct Comparison<'a> {
+    roots: &'a [RootPath],
+    root_bytes: Vec<Vec<u8>>,
+    found: &'a [Found],
+    known: &'a [Known],
+}
+
+/// Which source has the path of which file.
+struct Homes {
+    /// For each file, the source.
+    of: Vec<Option<usize>>,
+    /// Sources whose path holds a file.
+    seen: HashSet<usize>,
+    /// Files at new paths, by what they are.
+    strangers: HashMap<(u64, u64), usize>,
+}
+
+/// Sources whose file has another path now.
+#[derive(Default)]
+struct Moves {
+    to: HashMap<usize, usize>,
+    from: HashMap<usize, usize>,
+}
+
+impl Comparison<'_> {
+    fn homes(&self) -> Homes {
+        let by_path = known::by_path(self.known);
+        let mut homes = Homes {
+            of: Vec::with_capacity(self.found.len()),
+            seen: HashSet::with_capacity(self.found.len()),
+            strangers: HashMap::new(),
+        };
+        for (index, found) in self.found.iter().enumerate() {
+            let format = self.roots.get(found.root).map_or("", |root| root.format.name());
+            let root = self.root_bytes.get(found.root).map_or(&[][..], Vec::as_slice);
+            let home = by_path.get(&(format, root, found.path.as_slice())).copied();
+            match home {
+                Some(home) => {
+                    homes.seen.insert(home);
+                }
+                None => {
+                    homes.strangers.insert(found.stat.file(), index);
+                }
             }
-            None => {
-                strangers.insert(found.stat.file(), index);
-            }
+            homes.of.push(home);
         }
-        at_home.push(home);
+        homes
     }
-    let mut moved: HashMap<usize, usize> = HashMap::new();
-    let mut claimed: HashSet<usize> = HashSet::new();
-    if !strangers.is_empty() {
-        let taken: HashSet<usize> = discovery
-            .found
-            .iter()
-            .zip(&at_home)
-            .filter_map(|(found, home)| {
-                home.filter(|home| {
-                    known.get(*home).is_some_and(|k| k.stat.file() == found.stat.file())
-                })
-            })
-            .collect();
-        for (index, source) in known.iter().enumerate() {
-            if !taken.contains(&index)
+
+    /// Known files under a new path: their own path is gone, or holds another file now.
+    fn moves(&self, homes: &Homes) -> Moves {
+        let mut moves = Moves::default();
+        if homes.strangers.is_empty() {
+            return moves;
+        }
+        let is_itself = |(found, home): (&Found, &Option<usize>)| {
+            let source = self.known.get((*home)?)?;
+            (source.stat.file() == found.stat.file()).then_some((*home)?)
+        };
+        let stayed: HashSet<usize> =
+            self.found.iter().zip(&homes.of).filter_map(is_itself).collect();
+        for (index, source) in self.known.iter().enumerate() {
+            if !stayed.contains(&index)
                 && !source.is_gone
-                && let Some(&stranger) = strangers.get(&source.stat.file())
-                && let Some(found) = discovery.found.get(stranger)
-                && roots.get(found.root).is_some_and(|root| {
+                && let Some(&stranger) = homes.strangers.get(&source.stat.file())
+                && let Some(found) = self.found.get(stranger)
+                && self.roots.get(found.root).is_some_and(|root| {
                     root.format.name() == source.format && is_moved(root, source, found)
                 })
-                && claimed.insert(stranger)
+                && !moves.from.contains_key(&stranger)
             {
-                moved.insert(index, stranger);
+                moves.to.insert(index, stranger);
+                moves.from.insert(stranger, index);
             }
         }
+        moves
     }
-    let moved_here: HashMap<usize, usize> = moved.iter().map(|(from, to)| (*to, *from)).collect();
-    for (&source, &stranger) in &moved {
-        if let (Some(known), Some(found)) = (known.get(source), discovery.found.get(stranger)) {
-            plan.renamed.push(Renamed {
-                known: known.clone(),
-                root: root_bytes.get(found.root).cloned().unwrap_or_default(),
-                path: found.path.clone(),
-            });
-        }
-    }
-    plan.renamed.sort_by(|a, b| a.path.cmp(&b.path));
 
-    for (index, found) in discovery.found.iter().enumerate() {
-        let source = match moved_here.get(&index) {
-            Some(source) => Some(*source),
-            // A path whose file moved away holds a new source now.
-            None => at_home.get(index).copied().flatten().filter(|home| !moved.contains_key(home)),
-        };
-        let source = source.and_then(|source| known.get(source));
-        if let Some(source) = source.filter(|source| source.is_gone) {
-            plan.back.push(source.clone());
+    fn renamed(&self, moves: &Moves, plan: &mut Plan) {
+        for (&source, &stranger) in &moves.to {
+            if let (Some(known), Some(found)) = (self.known.get(source), self.found.get(stranger)) {
+                plan.renamed.push(Renamed {
+                    known: known.clone(),
+                    root: self.root_bytes.get(found.root).cloned().unwrap_or_default(),
+                    path: found.path.clone(),
+                });
+            }
         }
-        if found.is_left_out {
-            continue;
-        }
-        if let Some(source) = source {
-            let is_same = source.stat == found.stat
-                // A rename changes the time of the last status change and nothing else.
-                || (moved_here.contains_key(&index)
-                    && (source.stat.size, source.stat.mtime_ns)
-                        == (found.stat.size, found.stat.mtime_ns));
-            // A compressed file that is remembered with its size was read to its end.
-            let is_compressed =
-                roots.get(found.root).is_some_and(|root| root.format.is_compressed(&found.path));
-            let is_done = is_compressed
-                || source.stat.size == source.reached()
-                || source.refused.is_some()
-                || source.is_kept_whole();
-            if is_same && is_done {
+        plan.renamed.sort_by(|a, b| a.path.cmp(&b.path));
+    }
+
+    /// What has to be read, and what is there again.
+    fn jobs(&self, homes: &Homes, moves: &Moves, plan: &mut Plan) {
+        for (index, found) in self.found.iter().enumerate() {
+            let has_moved = moves.from.contains_key(&index);
+            let source = match moves.from.get(&index) {
+                Some(source) => Some(*source),
+                // A path whose file moved away holds a new source now.
+                None => {
+                    homes.of.get(index).copied().flatten().filter(|h| !moves.to.contains_key(h))
+                }
+            };
+            let source = source.and_then(|source| self.known.get(source));
+            if let Some(source) = source.filter(|source| source.is_gone) {
+                plan.back.push(source.clone());
+            }
+            if found.is_left_out {
+                continue;
+            }
+            if let Some(source) = source.filter(|source| is_unchanged(source, found, has_moved)) {
                 if source.tail_length > 0 && !source.tail_stands {
                     plan.standing.push(source.clone());
                 }
                 plan.unchanged += 1;
                 continue;
             }
+            let Some(root) = self.roots.get(found.root) else { continue };
+            plan.jobs.push(Job {
+                kind: Kind::File,
+                root: found.root,
+                root_path: root.path.clone(),
+                path: found.path.clone(),
+                absolute: absolute(&root.path, &found.path),
+                is_probe: found.is_probe,
+                size: found.stat.size,
+                known: source.cloned(),
+            });
         }
-        let Some(root) = roots.get(found.root) else { continue };
-        plan.jobs.push(Job {
-            kind: Kind::File,
-            root: found.root,
-            root_path: root.path.clone(),
-            path: found.path.clone(),
-            absolute: absolute(&root.path, &found.path),
-            is_probe: found.is_probe,
-            size: found.stat.size,
-            known: source.cloned(),
-        });
     }
 
-    // Only sources below the roots of this sync can be missed by it.
-    for (index, source) in known.iter().enumerate() {
-        let is_ours = roots
-            .iter()
-            .zip(&root_bytes)
-            .any(|(root, bytes)| root.format.name() == source.format && *bytes == source.root);
-        if is_ours && !seen.contains(&index) && !moved.contains_key(&index) && !source.is_gone {
-            let path = absolute(Path::new(OsStr::from_bytes(&source.root)), &source.path);
-            if is_absent(&path) {
-                plan.gone.push(source.clone());
+    /// What is no longer there. Only sources below the roots of this sync can be missed by it.
+    fn gone(&self, homes: &Homes, moves: &Moves, plan: &mut Plan) {
+        for (index, source) in self.known.iter().enumerate() {
+            let is_ours =
+                self.roots.iter().zip(&self.root_bytes).any(|(root, bytes)| {
+                    root.format.name() == source.format && *bytes == source.root
+                });
+            let is_here = homes.seen.contains(&index) || moves.to.contains_key(&index);
+            if is_ours && !is_here && !source.is_gone {
+                let path = absolute(Path::new(OsStr::from_bytes(&source.root)), &source.path);
+                if is_absent(&path) {
+                    plan.gone.push(source.clone());
+                }
             }
         }
     }
-    plan
+}
+
+/// Whether nothing has to be read, going by the file's stat alone.
+fn is_unchanged(source: &Known, found: &Found, has_moved: bool) -> bool {
+    let is_same = source.stat == found.stat
+        // A rename changes the time of the last status change and nothing else.
+        || (has_moved
+            && (source.stat.size, source.stat.mtime_ns) == (found.stat.size, found.stat.mtime_ns));
+    // A compressed file that is remembered with its size was read to its end.
+    is_same
+        && (source.stat.size == source.reached()
+            || source.refused.is_some()
+            || source.is_compressed()
+            || source.is_kept_whole())
 }
 
 /// Whether there is certainly no such file. A folder that cannot be read hides files that are still

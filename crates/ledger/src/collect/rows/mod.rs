@@ -39,7 +39,8 @@ use super::discover::{Discovery, Found, Reason, RootPath, Skipped, absolute, pat
 use super::index::{IndexUpdate, without_forgotten};
 use super::known::{self, Known};
 use super::plan::{Job, Kind, Plan, is_absent};
-use super::write::{self, Writer};
+use super::position;
+use super::write::Writer;
 use crate::forget::Forgotten;
 use crate::ledger::Ledger;
 use crate::wire::{SyncReport, UNREADABLE};
@@ -314,7 +315,7 @@ impl Sync<'_> {
             source::update(tx, source, generation, files, refused, !seen.is_left_out)?;
             let rows =
                 RowCursor { rewrite: String::new(), last_row: seen.schema, rows: seen.sources };
-            write::move_row_cursor(tx, generation, &rows)?;
+            position::move_row_cursor(tx, generation, &rows)?;
             writer.end(tx)
         })?;
         self.report.add(&writer.written, writer.fold.problems);
