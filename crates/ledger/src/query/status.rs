@@ -186,9 +186,11 @@ fn priorities(conn: &Connection, format: &dyn Format) -> Result<Vec<PriorityStat
     let mut statement = conn.prepare(
         "SELECT s.first_path,
                 sum(g.records),
-                sum(CASE WHEN g.id = s.generation THEN g.cursor + g.tail_length ELSE 0 END)
+                sum(CASE WHEN g.id = s.generation THEN g.cursor + g.tail_length
+                    + coalesce((SELECT length FROM indexes i WHERE i.source = s.id), 0) ELSE 0 END),
+                s.kind = 'file'
            FROM sources s JOIN generations g ON g.source = s.id
-          WHERE s.kind = 'file' AND s.format = ?1 AND s.refused IS NULL
+          WHERE s.kind IN ('file', 'rows') AND s.format = ?1 AND s.refused IS NULL
           GROUP BY s.id",
     )?;
     let mut rows = statement.query([format.name()])?;
@@ -202,7 +204,7 @@ fn priorities(conn: &Connection, format: &dyn Format) -> Result<Vec<PriorityStat
             records: 0,
             bytes: 0,
         });
-        group.sources += 1;
+        group.sources += row.get::<_, i64>(3)?.cast_unsigned();
         group.records += row.get::<_, i64>(1)?.cast_unsigned();
         group.bytes += row.get::<_, i64>(2)?.cast_unsigned();
     }

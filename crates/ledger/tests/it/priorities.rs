@@ -65,6 +65,25 @@ fn r50_status_groups_by_priority() {
     assert_eq!(groups(&status), [(0, 2, 2), (1, 2, 2), (2, 1, 1)]);
     assert_eq!(status.priorities.iter().map(|group| group.bytes).sum::<u64>(), status.bytes);
     assert_eq!(status.priorities[2].bytes, 3);
+    // An index and a database belong to the first of them.
+    home.write(".openclaw/agents/main/sessions/sessions.json", r#"{"k": {"sessionId": "s"}}"#);
+    let database = home.path(".openclaw/agents/main/agent/openclaw-agent.sqlite");
+    std::fs::create_dir_all(database.parent().unwrap()).unwrap();
+    rusqlite::Connection::open(database)
+        .unwrap()
+        .execute_batch(
+            "CREATE TABLE transcript_events (session_id TEXT, seq INTEGER, event_json TEXT);
+             INSERT INTO transcript_events VALUES ('d', 0, '{\"type\":\"session\",\"id\":\"d\"}');",
+        )
+        .unwrap();
+    home.sync();
+    let status = self::status(&home, Selection::default());
+    let sum = |of: fn(&quipu_ledger::wire::PriorityStatus) -> u64| -> u64 {
+        status.priorities.iter().map(of).sum()
+    };
+    assert_eq!(sum(|group| group.bytes), status.bytes);
+    assert_eq!(sum(|group| group.records), status.records);
+    assert_eq!(sum(|group| group.sources), status.sources);
 }
 
 /// What was collected before a setting left it out is neither gone nor lost, and is not read on.
