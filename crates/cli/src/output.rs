@@ -213,7 +213,9 @@ impl Output {
     }
 
     /// Asks whether to go on. `None` if nobody is there to answer.
-    pub(crate) fn ask(&self, question: impl Into<Text>) -> io::Result<Option<bool>> {
+    pub(crate) fn ask(&mut self, question: impl Into<Text>) -> io::Result<Option<bool>> {
+        // What is asked about has to be seen first.
+        self.stdout.flush()?;
         let question = question.into();
         let lines = match self.stderr_width {
             Some(width) => question.wrap(width.saturating_sub(ask::ROOM)),

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use crate::ids::Seq;
-use crate::{Error, Result};
+use crate::{Error, Result, sums};
 
 /// A chunk is closed when it holds this much.
 pub(crate) const CHUNK: usize = 512 << 10;
@@ -198,8 +198,8 @@ pub(crate) fn store(
 
 /// Stores the bytes of one record outside a batch.
 pub(crate) fn put_pending(tx: &Connection, seq: Seq, bytes: &[u8]) -> Result<()> {
-    tx.prepare_cached("INSERT INTO pending (seq, added_at, bytes) VALUES (?1, ?2, ?3)")?
-        .execute((seq, crate::clock::now_ms(), bytes))?;
+    tx.prepare_cached("INSERT INTO pending (seq, added_at, bytes, sum) VALUES (?1, ?2, ?3, ?4)")?
+        .execute((seq, crate::clock::now_ms(), bytes, sums::of(bytes)))?;
     Ok(())
 }
 
@@ -268,8 +268,9 @@ pub(crate) fn seal(tx: &Transaction<'_>) -> Result<()> {
         let mut run: Vec<(i64, Vec<u8>)> = Vec::new();
         let mut bytes = 0;
         {
-            let mut statement =
-                tx.prepare_cached("SELECT seq, bytes FROM pending WHERE seq > ?1 ORDER BY seq")?;
+            let mut statement = tx.prepare_cached(
+                "SELECT seq, bytes, sum FROM pending WHERE seq > ?1 ORDER BY seq",
+            )?;
             let mut rows = statement.query([after])?;
             while let Some(row) = rows.next()? {
                 let seq: i64 = row.get(0)?;
@@ -277,6 +278,7 @@ pub(crate) fn seal(tx: &Transaction<'_>) -> Result<()> {
                     break;
                 }
                 let record: Vec<u8> = row.get(1)?;
+                sums::check(&record, row.get(2)?, || format!("record {seq}"))?;
                 bytes += record.len();
                 run.push((seq, record));
             }
@@ -397,10 +399,11 @@ impl<'c> RecordReader<'c> {
         }
         let pending = self
             .conn
-            .prepare_cached("SELECT bytes FROM pending WHERE seq = ?1")?
-            .query_row([seq], |row| row.get::<_, Vec<u8>>(0))
+            .prepare_cached("SELECT bytes, sum FROM pending WHERE seq = ?1")?
+            .query_row([seq], |row| Ok((row.get::<_, Vec<u8>>(0)?, row.get(1)?)))
             .optional()?;
-        if let Some(bytes) = pending {
+        if let Some((bytes, sum)) = pending {
+            sums::check(&bytes, sum, || format!("record {}", seq.0))?;
             each(&bytes)?;
             return Ok(());
         }

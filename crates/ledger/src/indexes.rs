@@ -18,7 +18,11 @@ pub(crate) struct Packed {
 
 /// Compresses an index.
 pub(crate) fn pack(bytes: &[u8]) -> Result<Packed> {
-    let data = zstd::bulk::compress(bytes, LEVEL)
+    let packed = zstd::bulk::Compressor::new(LEVEL).and_then(|mut compressor| {
+        compressor.include_checksum(true)?;
+        compressor.compress(bytes)
+    });
+    let data = packed
         .map_err(|error| Error::damaged(format!("an index cannot be compressed: {error}")))?;
     Ok(Packed { length: bytes.len() as u64, data })
 }

@@ -96,6 +96,12 @@ impl Ledger {
         Ok(Ledger { path: path.to_owned(), conn, lock: None, opened, stop: None })
     }
 
+    /// Whether nothing was ever collected into it.
+    pub fn is_empty(&self) -> Result<bool> {
+        let collected = "SELECT EXISTS (SELECT 1 FROM generations WHERE records > 0 AND id > 1)";
+        Ok(!self.conn.query_row(collected, [], |row| row.get::<_, bool>(0))?)
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

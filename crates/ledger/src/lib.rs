@@ -26,6 +26,7 @@ mod records;
 mod restore;
 mod schema;
 mod spans;
+mod sums;
 pub mod watch;
 pub mod wire;
 

@@ -16,8 +16,8 @@ use crate::forget::{BlankLines, Forgotten, Judge};
 use crate::ids::{GenerationId, SessionRow, SourceId};
 use crate::ledger::Ledger;
 use crate::query::find;
-use crate::wire::{RestoreReport, RestoredFile};
-use crate::{Error, Result, indexes, spans};
+use crate::wire::{DamagedFile, RestoreReport, RestoredFile};
+use crate::{Error, Result, Trouble, indexes, spans};
 
 /// What to give back.
 #[derive(Debug, Clone, Copy)]
@@ -108,7 +108,19 @@ pub fn restore(
             target.as_mut_os_string().push(format!(".generation-{number}"));
         }
         let mut blanks = BlankLines::default();
-        let bytes = write(conn, (source, generation), row.get(6)?, &target, &mut blanks)?;
+        let bytes = match write(conn, (source, generation), row.get(6)?, &target, &mut blanks) {
+            Ok(bytes) => bytes,
+            // What is damaged must not keep the rest from coming back.
+            Err(error) if error.trouble() == Trouble::Damaged => {
+                report.damaged.push(DamagedFile {
+                    path: target.display().to_string(),
+                    generation: number,
+                    why: error.to_string(),
+                });
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         let first_path: Vec<u8> = row.get(10)?;
         let may_have_blanks = format::by_name(&format).is_some_and(|format| {
             Judge::new(&forgotten, format, &format.origin(&first_path)).is_some()
@@ -126,7 +138,8 @@ pub fn restore(
             forgotten_lines: if may_have_blanks { blanks.count } else { 0 },
         });
     }
-    if let (Generations::Number(number), true) = (generations, report.files == 0) {
+    let has_nothing = report.files == 0 && report.damaged.is_empty();
+    if let (Generations::Number(number), true) = (generations, has_nothing) {
         return Err(Error::NoMatch { what: "generation", name: number.to_string() });
     }
     Ok(report)

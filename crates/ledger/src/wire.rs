@@ -238,6 +238,19 @@ pub struct RestoreReport {
     pub decompressed: u64,
     /// Each of them.
     pub restored: Vec<RestoredFile>,
+    /// Files of which the ledger is damaged: nothing was written of these.
+    pub damaged: Vec<DamagedFile>,
+}
+
+/// A file that could not be given back.
+#[derive(Debug, Clone, Serialize)]
+pub struct DamagedFile {
+    /// Where it would be.
+    pub path: String,
+    /// Which of its lives.
+    pub generation: i64,
+    /// What is damaged.
+    pub why: String,
 }
 
 /// A file that was given back.

@@ -26,7 +26,7 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
         context.output.json(&Overview { sync: &report, status: &status })?;
         return Ok(());
     }
-    let holds_nothing = status.formats.iter().all(|format| format.sources == 0);
+    let holds_nothing = status.ledger.records == 0;
     if report.sources == 0 && holds_nothing {
         return sync::nothing_found(context);
     }

@@ -69,7 +69,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let generations = args.generation.map_or(Generations::Newest, |Generation(wanted)| wanted);
     let ledger = context.open_read_only()?;
     let report = quipu_ledger::restore(&ledger, what, &to, generations).map_err(cannot_restore)?;
-    if let (Some(id), 0) = (&args.id, report.files) {
+    if let (Some(id), 0, true) = (&args.id, report.files, report.damaged.is_empty()) {
         let mut error = CommandError::new(format!("no file of session `{id}` was ever collected"))
             .hint("it is known only from prompt history: its transcript was gone before the first sync");
         error.kind = Kind::NoMatch;
@@ -80,7 +80,16 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     } else if !context.output.is_quiet() {
         show(context, args, &to, &report)?;
     }
-    Ok(())
+    match report.damaged.as_slice() {
+        [] => Ok(()),
+        damaged => {
+            let files = count(damaged.len() as u64, "file");
+            Err(CommandError::new(format!(
+                "the ledger is damaged: {files} could not be given back"
+            ))
+            .hint("`quipu doctor --deep` says what is damaged and what to do"))
+        }
+    }
 }
 
 /// Files and folders that get in the way are below `--to`, not the ledger's.
@@ -106,7 +115,7 @@ fn show(
 ) -> Result<()> {
     let shown = context.show(to);
     let out = &mut context.output;
-    if report.files == 0 {
+    if report.files == 0 && report.damaged.is_empty() {
         out.line("nothing to restore: the ledger holds no files yet")?;
         return Ok(());
     }
@@ -119,6 +128,11 @@ fn show(
         let was = if report.decompressed == 1 { "was" } else { "were" };
         let note = format!("{files} {was} compressed: given back without `.zst`");
         out.line(Text::of(Look::Dim, note))?;
+    }
+    for file in &report.damaged {
+        let path = std::path::Path::new(&file.path);
+        let path = path.strip_prefix(to).unwrap_or(path).display().to_string();
+        out.line(Text::of(Look::Bad, "damaged  ").and(format!("{path}: {}", file.why)))?;
     }
     let blanks = report.restored.iter().map(|file| file.forgotten_lines).sum();
     if blanks > 0 {

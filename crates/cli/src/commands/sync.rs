@@ -27,7 +27,7 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     if context.is_json {
         context.output.json(&report)?;
     } else if !context.output.is_quiet() {
-        if report.sources == 0 {
+        if report.sources == 0 && ledger.is_empty()? {
             nothing_found(context)?;
         } else {
             context.output.facts(0, &summary(&report))?;

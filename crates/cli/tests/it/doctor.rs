@@ -103,10 +103,10 @@ fn fits_a_narrow_terminal() {
 }
 
 #[test]
-fn no_ledger_yet() {
+fn no_ledger() {
     let home = Home::small();
     let run = home.run("doctor");
-    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{run}");
-    assert!(run.stdout.contains("there is no ledger yet"), "{run}");
+    assert_eq!((run.code, run.stderr.as_str()), (1, ""), "{run}");
+    assert!(run.stdout.contains("there is no ledger"), "{run}");
     assert!(!home.path(".local").exists());
 }

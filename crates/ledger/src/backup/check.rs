@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::copy;
 use crate::chunks::verify;
 use crate::ledger::{Found, inspect};
-use crate::{Error, Result, schema};
+use crate::{Error, Result, schema, sums};
 
 /// What a copy holds.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +20,9 @@ pub(super) struct Summary {
     pub(super) records: u64,
     pub(super) sessions: u64,
 }
+
+/// From this version of truth on, what is not compressed has checksums, too.
+const SUMMED: i64 = 2;
 
 /// Checks the copy at `path`, which people know as `name`. `progress` is told how many of how many
 /// bytes are checked.
@@ -80,6 +83,13 @@ fn inspect_inside(
             "records {} to {} cannot be read",
             bad.first_seq, bad.last_seq
         )));
+    }
+    if found >= SUMMED {
+        let mut damaged = None;
+        sums::check_all(conn, &mut |bad| _ = damaged.get_or_insert(bad))?;
+        if let Some(bad) = damaged {
+            return Err(Error::damaged(format!("{bad} is not what was stored")));
+        }
     }
     progress(bytes, bytes);
     let count = |query| number(query).map(i64::cast_unsigned);

@@ -272,13 +272,13 @@ fn adopt(
     // If we die now, the copy is removed.
     conn.pragma_update(None, "synchronous", "OFF")?;
     conn.pragma_update(None, "journal_mode", "MEMORY")?;
-    let remembered = list::of(&conn)?;
     let still_forgotten = forgotten(&conn)?;
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version = tx.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version < schema::truth_version() {
         schema::migrate_truth(&tx, version)?;
     }
+    let remembered = list::of(&tx)?;
     tx.execute("UPDATE ledger SET epoch = ?1", [uuid::Uuid::new_v4().to_string()])?;
     let knows = |path: &Path| remembered.iter().any(|backup| backup.path == path);
     let now = clock::now_ms();

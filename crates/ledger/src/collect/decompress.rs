@@ -45,6 +45,11 @@ pub(crate) struct Plain {
     pub(crate) length: u64,
 }
 
+/// How much something compressed of that size may unfold to.
+pub(super) fn most(size: u64) -> u64 {
+    size.saturating_mul(MOST_TIMES).clamp(HARMLESS, MOST)
+}
+
 /// Unfolds a file of `size` bytes into `folder`. Fails only if a disk does.
 pub(crate) fn unfold(mut source: &File, size: u64, folder: &Path) -> std::io::Result<Unfolded> {
     let plain = tempfile::tempfile_in(folder)?;

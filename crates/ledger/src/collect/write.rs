@@ -22,7 +22,7 @@ use crate::ids::{GenerationId, Seq, SourceId};
 use crate::journal::{self, Event};
 use crate::project::draft::Draft;
 use crate::project::{Fold, Inserts, Place, absent, keys, tail};
-use crate::{Error, Result, chunks, clock, indexes, records, spans};
+use crate::{Error, Result, chunks, clock, indexes, records, spans, sums};
 
 /// What the writer knows of a file while its pieces come in.
 #[derive(Debug, Clone)]
@@ -278,12 +278,15 @@ impl<'a> Writer<'a> {
         }
         after.cursor += piece.spans.iter().map(SpanPlan::length).sum::<u64>();
         if !piece.tail.is_empty() {
-            tx.prepare_cached("INSERT INTO tails (generation, start, bytes) VALUES (?1, ?2, ?3)")?
-                .execute((
-                    after.generation,
-                    (after.cursor + after.tail_length) as i64,
-                    &piece.tail,
-                ))?;
+            tx.prepare_cached(
+                "INSERT INTO tails (generation, start, bytes, sum) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute((
+                after.generation,
+                (after.cursor + after.tail_length) as i64,
+                &piece.tail,
+                sums::of(&piece.tail),
+            ))?;
             after.tail_length += piece.tail.len() as u64;
         }
         position.tail_length = after.tail_length;
@@ -391,15 +394,16 @@ impl<'a> Writer<'a> {
             chunks::store_streamed(tx, seq, &mut || {
                 let piece = tx
                     .prepare_cached(
-                        "SELECT start, bytes FROM tails WHERE generation = ?1 AND start > ?2
+                        "SELECT start, bytes, sum FROM tails WHERE generation = ?1 AND start > ?2
                           ORDER BY start LIMIT 1",
                     )?
                     .query_row((position.generation, after), |row| {
-                        Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
+                        Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?, row.get(2)?))
                     })
                     .optional()?;
                 Ok(match piece {
-                    Some((start, bytes)) => {
+                    Some((start, bytes, sum)) => {
+                        sums::check(&bytes, sum, || format!("record {}", seq.0))?;
                         after = start;
                         Some(bytes)
                     }

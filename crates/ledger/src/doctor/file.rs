@@ -32,8 +32,10 @@ pub(super) fn open(path: &Path, findings: &mut Findings) -> Option<Ledger> {
     };
     match error {
         Error::Absent { .. } => {
-            findings
-                .warning("there is no ledger yet: nothing is kept", "run `quipu sync` to make one");
+            findings.error(
+                "there is no ledger: nothing is kept",
+                "run `quipu sync` to make one, or say where it is with --ledger",
+            );
         }
         Error::Newer { .. } => {
             findings.error(error.to_string(), "use the newest quipu with this ledger")

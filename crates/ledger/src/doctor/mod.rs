@@ -116,6 +116,10 @@ pub fn doctor(
         findings.begin(check.name);
         let can_run = has_ledger || !check.needs_ledger;
         if can_run && let Err(error) = (check.run)(&mut patient, &mut findings) {
+            // Whoever stumbles over collected bytes that cannot be read has found damaged truth.
+            if matches!(error, Error::Damaged { .. }) {
+                findings.begin(truth::CHECK.name);
+            }
             findings.unfinished(&error);
         }
         checks.push(CheckReport {

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use super::finding::{Findings, Tally};
 use super::{Check, Patient};
 use crate::Result;
+use crate::collect::known::{self, Known};
 use crate::collect::{Reason, RootState, absolute};
+use crate::forget::FORGOTTEN;
 use crate::wire::Severity;
 
 pub(super) const CHECK: Check = Check {
@@ -50,13 +52,33 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
         "nothing need be done; `quipu status` names them",
     );
     refused(patient, findings);
+    databases(patient, findings)?;
     roots(patient, findings);
+    Ok(())
+}
+
+/// Databases that cannot be read, or not all of them.
+fn databases(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
+    let Some(ledger) = &patient.ledger else { return Ok(()) };
+    let mut tally = Tally::default();
+    for known in known::databases(ledger.conn())?.iter().filter(|known| !known.is_gone) {
+        if let Some(why) = &known.refused {
+            tally.add(|| format!("{}: {why}", String::from_utf8_lossy(&known.path)));
+        }
+    }
+    let what = "databases of an agent that cannot be read, or not all of them";
+    let advice = "what was collected of them stays; if the agent cannot open its database either, \
+                  mend it there, then run `quipu sync`";
+    findings.tally(Severity::Warning, tally, what, advice);
     Ok(())
 }
 
 /// Known files in which nothing was found that a format understands.
 fn refused(patient: &Patient<'_>, findings: &mut Findings) {
-    let refused = patient.known.iter().filter(|known| known.refused.is_some() && !known.is_gone);
+    let is_refused = |known: &&Known| {
+        !known.is_gone && known.refused.as_deref().is_some_and(|why| why != FORGOTTEN)
+    };
+    let refused = patient.known.iter().filter(is_refused);
     let mut tally = Tally::default();
     for known in refused {
         tally.add(|| String::from_utf8_lossy(&known.path).into_owned());

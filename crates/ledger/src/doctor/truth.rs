@@ -12,7 +12,7 @@ use crate::chunks::verify;
 use crate::collect::known::{HEAD, MARKER, print};
 use crate::ids::GenerationId;
 use crate::wire::Severity;
-use crate::{Result, journal, spans};
+use crate::{Result, journal, spans, sums};
 
 pub(super) const CHECK: Check =
     Check { name: "truth", fine: "every collected byte has its place", run, needs_ledger: true };
@@ -26,6 +26,7 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
     rows(conn, findings)?;
     covered(conn, findings)?;
     tails(conn, findings)?;
+    waiting(conn, findings)?;
     chunks::complete(conn, findings)?;
     patient.is_whole = !findings.has_errors(CHECK.name);
     if patient.is_whole {
@@ -191,6 +192,14 @@ fn tails(conn: &Connection, findings: &mut Findings) -> Result<()> {
         }
     }
     findings.tally(Severity::Error, wrong, "unterminated last lines that are not complete", RESCUE);
+    Ok(())
+}
+
+/// What is in no chunk has checksums of its own.
+fn waiting(conn: &Connection, findings: &mut Findings) -> Result<()> {
+    let mut bad = Tally::default();
+    sums::check_all(conn, &mut |what| bad.add(|| what.clone()))?;
+    findings.tally(Severity::Error, bad, "collected bytes that are not what was stored", RESCUE);
     Ok(())
 }
 

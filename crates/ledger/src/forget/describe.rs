@@ -89,10 +89,17 @@ pub(super) fn forgotten_before(ledger: &Ledger, name: &str) -> Result<Option<For
 /// The agents' own files that still hold it.
 fn on_disk(scope: &Scope) -> Vec<String> {
     let paths = scope.sources.iter().map(|source| &source.path).chain(&scope.lines.files);
-    paths
-        .filter(|path| fs::symlink_metadata(path).is_ok())
+    let mut on_disk: Vec<String> = paths
+        .filter_map(|path| {
+            // A session in a database is in the file that the path goes through.
+            let database = path.parent().filter(|parent| parent.is_file());
+            let is_there = |path: &&Path| fs::symlink_metadata(path).is_ok();
+            Some(path.as_path()).filter(is_there).or(database)
+        })
         .map(|path| path.display().to_string())
-        .collect()
+        .collect();
+    on_disk.dedup();
+    on_disk
 }
 
 /// Other sessions that hold lines of these: resumed, forked and copied ones. Short ids repeat by

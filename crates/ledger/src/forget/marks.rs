@@ -56,7 +56,11 @@ impl Forgotten {
     /// Whether a session of that id was forgotten, whichever agent's it was.
     pub(crate) fn has_id(&self, format: &str, session_id: &str) -> bool {
         let mut agents = self.ids.get(format).into_iter().flat_map(HashMap::values);
-        agents.any(|ids| ids.contains(session_id))
+        // A thread's session is forgotten under its whole name; others only know its id.
+        let is_thread = |id: &String| {
+            id.strip_prefix(session_id).is_some_and(|rest| rest.starts_with("-topic-"))
+        };
+        agents.any(|ids| ids.contains(session_id) || ids.iter().any(is_thread))
     }
 
     /// Whether a file of that origin belongs to a forgotten session, or to one that works for it.

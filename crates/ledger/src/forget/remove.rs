@@ -13,7 +13,7 @@ use super::scope::Scope;
 use super::{FORGOTTEN, shared};
 use crate::collect::{Ends, without_forgotten};
 use crate::ids::{GenerationId, SourceId};
-use crate::{Error, Result, indexes, spans};
+use crate::{Error, Result, indexes, spans, sums};
 
 /// Removes everything in `scope`, in one transaction with whatever else the caller does.
 pub(super) fn remove(tx: &Transaction<'_>, scope: &Scope) -> Result<()> {
@@ -129,8 +129,8 @@ fn blank_pending(tx: &Transaction<'_>, changes: &Changes) -> Result<()> {
             .optional()?;
         if let Some(mut bytes) = bytes {
             shared::blank(&mut bytes);
-            tx.prepare_cached("UPDATE pending SET bytes = ?2 WHERE seq = ?1")?
-                .execute((seq, bytes))?;
+            tx.prepare_cached("UPDATE pending SET bytes = ?2, sum = ?3 WHERE seq = ?1")?
+                .execute((seq, &bytes, sums::of(&bytes)))?;
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ CREATE TABLE sessions (
     parent_id      TEXT,                  -- session_id of the session it works for
     parent_call    TEXT,                  -- the tool call that started it
     agent_type     TEXT,
-    fork_of        TEXT,                  -- session or path it goes on from, as written
+    fork_of        TEXT,                  -- session that it goes on from; what names none, as written
     continued_in   TEXT,
     project        TEXT,                  -- Claude Code's project folder; never decoded
     cwd            TEXT,                  -- the first one

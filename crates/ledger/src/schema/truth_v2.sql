@@ -1,4 +1,5 @@
--- Truth, version 2: indexes, and rows of other programs' databases.
+-- Truth, version 2: indexes, rows of other programs' databases, and checksums of what waits to be
+-- compressed.
 
 -- The newest bytes of an index. What changed in it before is in the journal.
 CREATE TABLE indexes (
@@ -20,3 +21,7 @@ CREATE TABLE record_rows (
     seq    INTEGER PRIMARY KEY,
     number INTEGER NOT NULL
 ) STRICT;
+
+-- xxh3 of the bytes; NULL for what version 1 stored.
+ALTER TABLE pending ADD COLUMN sum INTEGER;
+ALTER TABLE tails ADD COLUMN sum INTEGER;

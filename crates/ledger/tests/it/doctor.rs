@@ -428,3 +428,38 @@ fn a_ledger_that_cannot_be_opened_gets_an_answer() {
     check(&newer, "newer");
     assert!(Path::new(&home.ledger_path()).exists());
 }
+
+/// What waits to be compressed has checksums, too: a changed byte of it is never given back, never
+/// backed up for a sound one, and never sealed into a chunk.
+#[test]
+fn damage_to_what_waits_is_found() {
+    let home = Home::quick();
+    let other = MAIN.replace("640a", "640b");
+    home.write(MAIN, line("user", &uuid(1), None, "alpha"));
+    home.write(&other, [line("user", &uuid(2), None, "beta"), "torn".to_owned()].concat());
+    home.write(".openclaw/agents/main/sessions/sessions.json", r#"{"k": {"sessionId": "gamma"}}"#);
+    home.sync();
+    let sound = fs::read(home.ledger_path()).unwrap();
+    for change in [
+        "UPDATE pending SET bytes = CAST(replace(CAST(bytes AS TEXT), 'alpha', 'alphb') AS BLOB)",
+        "UPDATE tails SET bytes = CAST('torm' AS BLOB)",
+        "UPDATE indexes SET data = CAST(data || x'00' AS BLOB)",
+    ] {
+        fs::write(home.ledger_path(), &sound).unwrap();
+        let changed = home.sql().execute(change, []).unwrap();
+        assert!(changed > 0, "{change}");
+        let found = examine(&home, false);
+        assert!(!found.ok, "{change}");
+        let errors = found.findings.iter().filter(|found| found.severity == Severity::Error);
+        assert!(errors.clone().any(|found| found.check == "truth"), "{change}: {:?}", said(&found));
+        let backup = crate::backups::back_up(&home, &home.scratch("copy.db"));
+        assert!(backup.is_err(), "{change}");
+        // The other files come back, the damaged one is named.
+        let to = tempfile::tempdir_in(home.folder()).unwrap();
+        let (what, newest) = (quipu_ledger::What::All, quipu_ledger::Generations::Newest);
+        let report = quipu_ledger::restore(&home.open(), what, to.path(), newest).unwrap();
+        assert_eq!((report.files, report.damaged.len()), (2, 1), "{change}");
+        let damaged = Path::new(&report.damaged[0].path);
+        assert!(!damaged.exists(), "half a file passes for a whole one");
+    }
+}

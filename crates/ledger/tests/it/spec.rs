@@ -165,7 +165,7 @@ fn r10_a_header_has_a_number_or_a_string_as_its_version() {
         let home = openclaw(&[&header]);
         assert_eq!(
             home.all("SELECT header_version, cwd, fork_of, started_at FROM sessions"),
-            [format!("'{said}'|'/p'|'/elsewhere/s0.jsonl'|1770201000000")]
+            [format!("'{said}'|'/p'|'s0'|1770201000000")]
         );
         assert!(home.problems().is_empty(), "{:?}", home.problems());
     }
@@ -439,7 +439,7 @@ fn r15_a_fork_is_not_billed_again() {
     ]);
     assert_eq!(
         home.all("SELECT session_id, fork_of, messages FROM sessions"),
-        ["'s1'|NULL|1", "'s2'|'/x/s1.jsonl'|1"]
+        ["'s1'|NULL|1", "'s2'|'s1'|1"]
     );
     assert_eq!(home.all("SELECT sum(input), sum(output) FROM usage WHERE is_counted"), ["1|2"]);
 }

@@ -372,8 +372,11 @@ fn chunks_of_several_sources_are_merged() {
 /// Gives everything back, or an error; never other bytes.
 fn try_restore(home: &Home) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     let to = tempfile::tempdir_in(home.folder()).unwrap();
-    quipu_ledger::restore(&home.open(), What::All, to.path(), Generations::Newest)?;
-    Ok(files(to.path()))
+    let report = quipu_ledger::restore(&home.open(), What::All, to.path(), Generations::Newest)?;
+    match report.damaged.into_iter().next() {
+        Some(damaged) => Err(Error::Damaged { what: damaged.why }),
+        None => Ok(files(to.path())),
+    }
 }
 
 fn sealed() -> Home {
@@ -428,7 +431,8 @@ fn half_a_file_is_not_left_behind() {
     let home = sealed();
     home.sql().execute("UPDATE chunks SET data = substr(data, 1, 100)", []).unwrap();
     let to = home.scratch("restored");
-    quipu_ledger::restore(&home.open(), What::All, &to, Generations::Newest).unwrap_err();
+    let report = quipu_ledger::restore(&home.open(), What::All, &to, Generations::Newest).unwrap();
+    assert!(report.files == 0 && !report.damaged.is_empty());
     assert!(files(&to).is_empty());
 }
 

@@ -13,6 +13,7 @@ use super::refusal::{Refusal, Stop, theirs};
 use super::session::{Reading, text};
 use super::tables::{ArchiveTable, Tables};
 use crate::collect::batch::Began;
+use crate::collect::decompress;
 use crate::collect::plan::Job;
 use crate::collect::rewrite::OldLines;
 
@@ -163,7 +164,10 @@ impl Reading<'_, '_> {
         cutting.rows.last_row = 0;
         cutting.written_ns = archive.written_ns;
         let outcome = match decompressed(&blob) {
-            Ok(mut lines) => self.lines(&mut cutting, &mut *lines),
+            Ok(mut lines) => {
+                let most = decompress::most(blob.len() as u64).min(LONGEST);
+                self.lines(&mut cutting, &mut *lines, most)
+            }
             Err(_) => Err(damaged().into()),
         };
         if cutting.has_news {
@@ -172,14 +176,19 @@ impl Reading<'_, '_> {
         outcome
     }
 
-    fn lines(&mut self, cutting: &mut Cutting<'_>, lines: &mut dyn BufRead) -> Result<(), Stop> {
+    fn lines(
+        &mut self,
+        cutting: &mut Cutting<'_>,
+        lines: &mut dyn BufRead,
+        most: u64,
+    ) -> Result<(), Stop> {
         let mut line = Vec::new();
         let mut length = 0;
         loop {
             line.clear();
             let is_read = read_line(lines, &mut line);
             length += line.len() as u64;
-            if length > LONGEST || line.len() > LONGEST_LINE {
+            if length > most || line.len() > LONGEST_LINE {
                 return Err(Refusal::lasting("an archive of it is absurdly large").into());
             }
             if !line.is_empty() {

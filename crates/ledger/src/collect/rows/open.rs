@@ -122,7 +122,8 @@ impl Database {
         let (uri, access) = if has_log && !files.has_index {
             let copy = private_copy(root, &path, &files, ledger)?;
             (uri(&copy.0, "mode=ro"), Access::Copy(copy.1))
-        } else if has_log {
+        } else if has_log || (files.log.is_some() && files.has_index) {
+            // Its program has it open: an empty log is one that was just written back.
             (uri(&path, "mode=ro&readonly_shm=1"), Access::Live)
         } else if files.journal > 0 {
             (uri(&path, "mode=ro"), Access::Live)

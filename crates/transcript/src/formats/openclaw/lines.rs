@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::{archives, summary};
+use super::{archives, files, summary};
 use crate::entry::{
     Block, Compaction, Entry, Kind, Parent, RawJson, Role, Says, Stop, TitleRank, Usage,
 };
@@ -134,7 +134,8 @@ impl<'a> Line<'a> {
             "branch_summary" => {
                 entry.usage = self.usage;
                 let parent_session = non_empty(self.parent_session);
-                entry.says.extend(parent_session.clone().map(Says::ForkOf));
+                let forked = parent_session.clone().map(|path| Says::ForkOf(session(path)));
+                entry.says.extend(forked);
                 Kind::BranchSummary {
                     summary: self.summary.unwrap_or_default(),
                     from: word(self.from_id).or(word(self.branch_point)).or(parent_session),
@@ -196,7 +197,7 @@ impl<'a> Line<'a> {
             entry.says.push(Says::SessionId(id));
         }
         entry.says.extend(non_empty(self.cwd).map(Says::Cwd));
-        entry.says.extend(non_empty(self.parent_session).map(Says::ForkOf));
+        entry.says.extend(non_empty(self.parent_session).map(|path| Says::ForkOf(session(path))));
         Kind::Header
     }
 
@@ -284,4 +285,13 @@ fn target<'a>(written: Option<Word<'a>>, odd: &mut Odd) -> Cow<'a, str> {
         odd.note(ProblemKind::BadField, "targetId");
         Cow::Borrowed("")
     })
+}
+
+/// The session that a path to a transcript names; other words are kept as written.
+fn session(path: Cow<'_, str>) -> Cow<'_, str> {
+    let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
+    match files::session_of(name.as_bytes()) {
+        Some(session) => Cow::Owned(session),
+        None => path,
+    }
 }

@@ -29,7 +29,7 @@ impl Format for OpenClaw {
     }
 
     fn version(&self) -> u32 {
-        2
+        3
     }
 
     fn has_headers(&self) -> bool {

@@ -1,0 +1,51 @@
+//! Checksums of collected bytes that are not compressed yet. Chunks and indexes carry their own, in
+//! their zstd frames; SQLite has none.
+
+use rusqlite::Connection;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::{Error, Result, indexes};
+
+/// The checksum of some bytes.
+pub(crate) fn of(bytes: &[u8]) -> i64 {
+    xxh3_64(bytes).cast_signed()
+}
+
+/// Refuses bytes that are not what was stored. Version 1 of truth stored none of these sums.
+pub(crate) fn check(bytes: &[u8], sum: Option<i64>, what: impl FnOnce() -> String) -> Result<()> {
+    match sum {
+        Some(sum) if sum != of(bytes) => {
+            Err(Error::damaged(format!("{} is not what was stored", what())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks every byte that is in no chunk: waiting records, unterminated last lines and indexes.
+/// `bad` is told which of them are damaged.
+pub(crate) fn check_all(conn: &Connection, bad: &mut dyn FnMut(String)) -> Result<()> {
+    for (query, what) in [
+        ("SELECT seq, bytes, sum FROM pending", "record"),
+        ("SELECT generation, bytes, sum FROM tails", "the last line of generation"),
+    ] {
+        let mut statement = conn.prepare(query)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let id: i64 = row.get(0)?;
+            let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+            if check(bytes, row.get(2)?, String::new).is_err() {
+                bad(format!("{what} {id}"));
+            }
+        }
+    }
+    let sources: Vec<crate::ids::SourceId> = conn
+        .prepare("SELECT source FROM indexes")?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for source in sources {
+        if indexes::load(conn, source).is_err() {
+            bad(format!("the index that is source {}", source.0));
+        }
+    }
+    Ok(())
+}
