@@ -98,8 +98,8 @@ fn no_ledger_is_no_crash() {
     let home = Home::quick();
     home.write(MAIN, line("user", &uuid(1), None, "never collected"));
     let diagnosis = examine(&home, true);
-    assert!(diagnosis.ok);
-    assert!(said(&diagnosis)[0].contains("there is no ledger yet"), "{:?}", said(&diagnosis));
+    assert!(!diagnosis.ok);
+    assert!(said(&diagnosis)[0].contains("there is no ledger"), "{:?}", said(&diagnosis));
     assert!(!home.folder().join("data").exists(), "nothing was created");
 }
 
