@@ -5,7 +5,7 @@
 const LONGEST_NAME: usize = 180;
 
 /// The name, without an extension, that stands for a session id. Whatever could lead anywhere is
-/// percent-encoded; [`session`] gives the id back. `None` for no id, or one too long for a name.
+/// percent-encoded; `session` gives the id back. `None` for no id, or one too long for a name.
 pub fn file_name(session: &str) -> Option<String> {
     let mut name = String::with_capacity(session.len());
     for (at, byte) in session.bytes().enumerate() {
