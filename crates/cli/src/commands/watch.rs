@@ -128,6 +128,13 @@ impl Show<'_> {
                      fs.inotify.max_user_watches avoids that",
                 ),
             ),
+            Event::Replaced { is_new } => {
+                let warning = match is_new {
+                    true => "the ledger was removed; a new one is begun",
+                    false => "the ledger was replaced by another file",
+                };
+                self.warn(warning, Some("everything that is not in it is collected again"));
+            }
             Event::Paused { error, retry } => {
                 let mut causes = vec![error.to_string()];
                 let mut cause = error.source();
