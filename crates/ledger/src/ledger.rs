@@ -16,7 +16,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::lock::WriteLock;
-use crate::opened::{self, Opened};
+use crate::opened::{self, FileId, Opened};
 use crate::{Error, Result, Trouble, frozen, schema};
 
 /// How long a writer waits for another one.
@@ -66,6 +66,7 @@ impl Ledger {
         let mut ledger =
             Ledger { path: path.to_owned(), conn, lock: Some(lock), opened, stop: None };
         ledger.bring_up()?;
+        ledger.opened.note_log(path);
         Ok(ledger)
     }
 
@@ -186,6 +187,38 @@ impl Ledger {
         done
     }
 
+    /// Which file it is.
+    pub(crate) fn file(&self) -> FileId {
+        self.opened.file()
+    }
+
+    /// True if its path leads to another file now, or to none.
+    pub(crate) fn is_replaced(&self) -> bool {
+        !self.opened.is_at(&self.path)
+    }
+
+    /// If another file has its name now, takes its log away from there: SQLite leaves the log of a
+    /// file that was moved where it is, and would apply it to the other one. What is in it goes
+    /// back into its own file; if somebody is in the way, it is put aside.
+    pub(crate) fn leave(&self) -> Result<()> {
+        let Some(lock) = &self.lock else { return Ok(()) };
+        if !self.is_replaced() || !self.opened.has_log_at(&self.path) {
+            return Ok(());
+        }
+        let _held = lock.acquire(LONGEST_WAIT);
+        let is_written_back = self.cut_log(SHORT_WAIT).unwrap_or(false);
+        // Meanwhile another process may have done the same.
+        if !self.opened.has_log_at(&self.path) {
+            return Ok(());
+        }
+        let aside = aside_now(&self.path);
+        set_log_aside(&self.path, &aside)?;
+        if is_written_back {
+            let _ = fs::remove_file(named(&aside, "-wal"));
+        }
+        Ok(())
+    }
+
     /// From the moment that `stop` is set, work on this ledger ends between two transactions with
     /// [`Error::Stopped`].
     pub(crate) fn stop_on(&mut self, stop: Arc<AtomicBool>) {
@@ -246,6 +279,13 @@ impl Ledger {
             })?;
         }
         Ok(())
+    }
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        // Whoever goes on with another file of that name asks for it and hears of a failure.
+        let _ = self.leave();
     }
 }
 
@@ -335,10 +375,8 @@ fn create(path: &Path) -> Result<()> {
         .mode(0o600)
         .open(&building)
         .map_err(Error::io("create", &building))?;
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(format!(".before-{}", crate::clock::now_ms()));
     let made = fill(&building)
-        .and_then(|()| set_log_aside(path, Path::new(&aside)))
+        .and_then(|()| set_log_aside(path, &aside_now(path)))
         .and_then(|()| fs::rename(&building, path).map_err(Error::io("rename", &building)));
     if made.is_err() {
         for suffix in ["", "-wal", "-shm", "-journal"] {
@@ -412,11 +450,6 @@ pub(crate) fn make_room(path: &Path) -> Result<()> {
 /// Moves a log away whose ledger is gone or about to go: SQLite finds logs by their name alone, and
 /// would apply it to the next ledger of that name. What is in it is kept as the log of `aside`.
 pub(crate) fn set_log_aside(path: &Path, aside: &Path) -> Result<()> {
-    let named = |path: &Path, suffix: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
-    };
     for suffix in ["-wal", "-journal"] {
         let log = named(path, suffix);
         match fs::rename(&log, named(aside, suffix)) {
@@ -428,6 +461,17 @@ pub(crate) fn set_log_aside(path: &Path, aside: &Path) -> Result<()> {
     }
     let _ = fs::remove_file(named(path, "-shm"));
     Ok(())
+}
+
+/// What a log that is put aside now is the log of.
+fn aside_now(path: &Path) -> PathBuf {
+    named(path, &format!(".before-{}", crate::clock::now_ms()))
+}
+
+fn named(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
 }
 
 /// Creates the ledger's folder, for its owner only.

@@ -9,20 +9,24 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::{Error, Result};
 
 /// A file, whatever its names are: device and inode.
-type FileId = (u64, u64);
+pub(crate) type FileId = (u64, u64);
 
 /// Open ledgers, and how often each is open. A process-wide fact, because the locks are.
 static OPEN: Mutex<BTreeMap<FileId, usize>> = Mutex::new(BTreeMap::new());
 
 /// A ledger file that this process has open. Must outlive its connection.
 #[derive(Debug)]
-pub(crate) struct Opened(FileId);
+pub(crate) struct Opened {
+    file: FileId,
+    /// Its write-ahead log. SQLite finds logs by their name alone; this tells whose it is.
+    log: Option<FileId>,
+}
 
 impl Opened {
     /// Notes that the file at `path` is about to be opened.
@@ -30,22 +34,39 @@ impl Opened {
         let meta = fs::symlink_metadata(path).map_err(Error::io("look at", path))?;
         let file = (meta.dev(), meta.ino());
         *registry().entry(file).or_insert(0) += 1;
-        Ok(Opened(file))
+        Ok(Opened { file, log: None })
     }
 
     /// True while `path` leads to this file. After a swap it leads to another one.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
-        fs::symlink_metadata(path).is_ok_and(|meta| (meta.dev(), meta.ino()) == self.0)
+        id(path) == Some(self.file)
+    }
+
+    /// Notes which file the log is, now that it is open.
+    pub(crate) fn note_log(&mut self, path: &Path) {
+        let log = id(&log_of(path));
+        // If the file was swapped meanwhile, the log may be the other one's.
+        self.log = log.filter(|_| self.is_at(path));
+    }
+
+    /// True if what is found as the log of `path` is the log of this file.
+    pub(crate) fn has_log_at(&self, path: &Path) -> bool {
+        self.log.is_some() && id(&log_of(path)) == self.log
+    }
+
+    /// Which file this is.
+    pub(crate) fn file(&self) -> FileId {
+        self.file
     }
 }
 
 impl Drop for Opened {
     fn drop(&mut self) {
         let mut open = registry();
-        if let Some(times) = open.get_mut(&self.0) {
+        if let Some(times) = open.get_mut(&self.file) {
             *times -= 1;
             if *times == 0 {
-                open.remove(&self.0);
+                open.remove(&self.file);
             }
         }
     }
@@ -56,6 +77,18 @@ pub(crate) fn unless_open<T>(meta: &fs::Metadata, look: impl FnOnce() -> T) -> O
     let open = registry();
     // The registry stays locked meanwhile: nobody opens the file while it is looked at.
     (!open.contains_key(&(meta.dev(), meta.ino()))).then(look)
+}
+
+/// Which file has that name.
+fn id(path: &Path) -> Option<FileId> {
+    fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
+}
+
+/// Where SQLite looks for the log of a file.
+fn log_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    PathBuf::from(name)
 }
 
 fn registry() -> MutexGuard<'static, BTreeMap<FileId, usize>> {

@@ -9,7 +9,7 @@ use quipu_ledger::Progress;
 use quipu_ledger::watch::{Event, Stop, Timing, watch};
 use quipu_ledger::wire::SyncReport;
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::Context;
@@ -66,10 +66,12 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     }
 }
 
-/// Ends the watch on Ctrl-C and on what `kill` and systemd send. A closed terminal ends the process
-/// as it does any other; what is stored is complete at any time.
+/// Ends the watch on Ctrl-C, on what `kill` and systemd send, and when its terminal is closed.
 fn stop_on_signals(stop: Stop) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    if !is_hangup_ignored() {
+        signals.add_signal(SIGHUP)?;
+    }
     let wait = move || {
         if signals.forever().next().is_some() {
             stop.stop();
@@ -79,6 +81,15 @@ fn stop_on_signals(stop: Stop) -> io::Result<()> {
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(wait)?;
     Ok(())
+}
+
+/// True if this was started to outlive its terminal, as `nohup` does.
+fn is_hangup_ignored() -> bool {
+    // Only Linux tells; elsewhere a closed terminal ends it.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask & (1 << (SIGHUP - 1)) != 0)
 }
 
 /// What `--json` prints.
@@ -111,6 +122,8 @@ impl Show<'_> {
                     let folders = count(folders as u64, "folder");
                     let watching = Text::plain(format!("Watching {folders}. "))
                         .with(Look::Dim, "Ctrl-C ends it.");
+                    // What was collected before stands there already.
+                    self.line.clear();
                     self.output.line(watching)?;
                     self.output.finish()?;
                     self.show_state();
@@ -128,6 +141,13 @@ impl Show<'_> {
                      fs.inotify.max_user_watches avoids that",
                 ),
             ),
+            Event::Replaced { is_new } => {
+                let warning = match is_new {
+                    true => "the ledger was removed; a new one is begun",
+                    false => "the ledger was replaced by another file",
+                };
+                self.warn(warning, Some("everything that is not in it is collected again"));
+            }
             Event::Paused { error, retry } => {
                 let mut causes = vec![error.to_string()];
                 let mut cause = error.source();

@@ -120,6 +120,27 @@ fn it_says_nothing_where_nobody_looks() {
     }
 }
 
+#[test]
+fn a_closed_terminal_ends_it_too() {
+    let home = Home::small();
+    let mut watch = Watch::start(&home, &[]);
+    watch.wait_for(55);
+    assert_eq!(watch.end(Signal::HUP), (Some(0), String::new(), String::new()));
+    // Unless it was started to outlive it.
+    let mut command = Command::new("nohup");
+    command.args([env!("CARGO_BIN_EXE_quipu"), "watch"]).env_clear();
+    command.env("HOME", home.path("")).env("PATH", std::env::var_os("PATH").unwrap());
+    if cfg!(target_os = "linux") {
+        let mut watch = Watch::of(&home, command);
+        append(&home, &format!("{SHOP}/{}", named(1)), 1);
+        watch.wait_for(56);
+        kill_process(Pid::from_child(watch.child.as_ref().unwrap()), Signal::HUP).unwrap();
+        append(&home, &format!("{SHOP}/{}", named(1)), 2);
+        watch.wait_for(57);
+        assert_eq!(watch.end(Signal::TERM).0, Some(0));
+    }
+}
+
 /// The inodes that a process watches.
 #[cfg(target_os = "linux")]
 fn watched(process: u32) -> Vec<u64> {

@@ -15,15 +15,14 @@ mod inbox;
 mod policy;
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
 use std::ops::ControlFlow;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::collect::{Progress, RootPath, Sweep, look_at, sweep};
 use crate::ledger::Ledger;
+use crate::opened::FileId;
 use crate::wire::SyncReport;
 use crate::{Error, Result, Trouble};
 use folders::Folders;
@@ -66,6 +65,11 @@ pub enum Event<'a> {
         /// Of these.
         folders: usize,
     },
+    /// The ledger is another file than before: everything is collected again that is not in it.
+    Replaced {
+        /// There was none, and a new one was begun.
+        is_new: bool,
+    },
     /// The ledger cannot be written to now.
     Paused {
         /// Why.
@@ -97,6 +101,9 @@ pub fn watch(
         path,
         roots,
         ledger: None,
+        file: None,
+        was_closed: false,
+        is_replaced: false,
         folders: Folders::new(Filter::new(Arc::clone(&inbox))),
         inbox,
         recent: HashSet::new(),
@@ -121,8 +128,14 @@ pub fn watch(
 struct Watch<'a> {
     path: &'a Path,
     roots: &'a [RootPath],
-    /// The open ledger, and which file that was.
-    ledger: Option<(Ledger, Option<(u64, u64)>)>,
+    ledger: Option<Ledger>,
+    /// Which file the ledger was when it was opened last. Once that is closed, a new file may get
+    /// its number.
+    file: Option<FileId>,
+    /// That one was closed because its name leads elsewhere.
+    was_closed: bool,
+    /// It is another one now, and has yet to be caught up with.
+    is_replaced: bool,
     folders: Folders,
     inbox: Arc<Inbox>,
     /// Files that changed lately.
@@ -173,7 +186,8 @@ impl Watch<'_> {
                 }
             }
         }
-        if let Some((ledger, _)) = &self.ledger {
+        self.close_replaced()?;
+        if let Some(ledger) = &self.ledger {
             // Whoever opens the ledger next finds all of it in one file, if nobody reads just now.
             let _ = ledger.try_checkpoint();
         }
@@ -210,7 +224,7 @@ impl Watch<'_> {
         if did != task {
             self.policy.done(now, did, took, wrote);
         }
-        if std::mem::take(&mut self.is_late) {
+        if std::mem::take(&mut self.is_late) || self.is_replaced {
             self.policy.sweep_now(now);
         }
         if self.trouble.take().is_some() {
@@ -224,10 +238,11 @@ impl Watch<'_> {
         let (files, _) = self.inbox.take();
         let roots = self.roots;
         self.open()?;
-        let Some((ledger, _)) = &mut self.ledger else { return Ok(false) };
+        let Some(ledger) = &mut self.ledger else { return Ok(false) };
         let tell = &mut self.tell;
         let Sweep { report, folders, unreadable } =
             sweep(ledger, roots, &mut |progress| tell(Event::Progress(progress)))?;
+        self.is_replaced = false;
         self.note(&report);
         let still: HashSet<&PathBuf> = unreadable.iter().map(|(path, _)| path).collect();
         self.unreadable.retain(|path, _| still.contains(path));
@@ -257,7 +272,10 @@ impl Watch<'_> {
         let roots = self.roots;
         let paths: Vec<PathBuf> = files.iter().cloned().collect();
         self.open()?;
-        let Some((ledger, _)) = &mut self.ledger else { return Ok(None) };
+        if self.is_replaced {
+            return Ok(None);
+        }
+        let Some(ledger) = &mut self.ledger else { return Ok(None) };
         let tell = &mut self.tell;
         let looked =
             look_at(ledger, roots, &paths, &mut |progress| tell(Event::Progress(progress)))?;
@@ -280,26 +298,44 @@ impl Watch<'_> {
 
     /// The ledger, opened again if another file has its name now.
     fn open(&mut self) -> Result<&mut Ledger> {
-        let file = file_of(self.path);
-        let is_open =
-            matches!(&self.ledger, Some((_, opened)) if file.is_some() && *opened == file);
-        if !is_open {
-            self.ledger = None;
-        }
+        self.close_replaced()?;
         match &mut self.ledger {
-            Some((ledger, _)) => Ok(ledger),
+            Some(ledger) => Ok(ledger),
             empty => {
+                let is_new = self.path.symlink_metadata().is_err();
                 let mut ledger = Ledger::open(self.path)?;
                 ledger.stop_on(self.inbox.stopped());
-                Ok(&mut empty.insert((ledger, file_of(self.path))).0)
+                let file = Some(ledger.file());
+                let before = std::mem::replace(&mut self.file, file);
+                let is_other = before.is_some() && before != file;
+                if std::mem::take(&mut self.was_closed) || is_other {
+                    self.is_replaced = true;
+                    (self.tell)(Event::Replaced { is_new });
+                }
+                Ok(empty.insert(ledger))
             }
         }
+    }
+
+    /// Closes a ledger whose name another file has now. Nothing else is opened before its log is
+    /// out of the way.
+    fn close_replaced(&mut self) -> Result<()> {
+        if let Some(ledger) = &self.ledger
+            && ledger.is_replaced()
+        {
+            ledger.leave()?;
+            self.ledger = None;
+            self.was_closed = true;
+        }
+        Ok(())
     }
 
     fn failed(&mut self, error: &Error) {
         tracing::debug!(error = error as &dyn std::error::Error, "Paused.");
         // A connection that failed may be the reason; the next attempt gets a new one.
-        self.ledger = None;
+        if self.close_replaced().is_ok() {
+            self.ledger = None;
+        }
         let retry = self.policy.failed(self.now());
         if self.trouble.replace(error.trouble()) != Some(error.trouble()) {
             (self.tell)(Event::Paused { error, retry });
@@ -356,11 +392,6 @@ fn is_final(error: &Error) -> bool {
         Error::Sqlite(_) => error.trouble() == Trouble::Damaged,
         _ => false,
     }
-}
-
-/// Which file has that name.
-fn file_of(path: &Path) -> Option<(u64, u64)> {
-    fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
 /// The clock on the wall and the one that stands still while the machine sleeps.

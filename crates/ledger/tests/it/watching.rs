@@ -19,6 +19,7 @@ enum Told {
     Watching,
     Collected { records: u64, bytes: u64 },
     Unreadable(PathBuf),
+    Replaced { is_new: bool },
     Paused,
     Resumed,
 }
@@ -98,6 +99,7 @@ fn tell(event: &Event<'_>) -> Option<Told> {
             Told::Collected { records: report.records_added, bytes: report.bytes_read }
         }
         Event::Unreadable { path, .. } => Told::Unreadable(path.to_path_buf()),
+        Event::Replaced { is_new } => Told::Replaced { is_new: *is_new },
         Event::Paused { .. } => Told::Paused,
         Event::Resumed => Told::Resumed,
         _ => return None,
@@ -378,6 +380,101 @@ fn a_ledger_that_is_swapped_is_opened_again() {
     watching.wait_for("after");
     assert_eq!(home.hits("hello"), 1);
     watching.end().unwrap();
+    home.assert_sound();
+}
+
+/// Nothing is written back by itself: the log holds all that came while it is watched.
+fn with_a_log() -> Timing {
+    Timing { tidy: Duration::from_secs(3600), ..quick() }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn another_ledger_in_its_place_gets_nothing_of_the_old_log() {
+    let home = Home::new();
+    let other = path_of("-b", 2);
+    home.write(MAIN, line("user", &uuid(1), None, "hello"));
+    home.write(&other, line("user", &uuid(2), None, "other"));
+    home.sync();
+    let copy = home.scratch("copy.db");
+    home.sql().execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
+    let mut watching = Watching::start(&home, with_a_log());
+    for number in 10..40 {
+        home.append(&other, line("user", &uuid(number), None, &format!("word{number}")));
+    }
+    watching.wait_for("word39");
+    quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
+    let log = home.ledger_path().with_extension("db-wal");
+    assert!(fs::metadata(log).unwrap().len() > 0);
+    let kept = home.scratch("kept.db");
+    fs::rename(home.ledger_path(), &kept).unwrap();
+    fs::rename(&copy, home.ledger_path()).unwrap();
+
+    home.append(MAIN, line("user", &uuid(3), None, "after"));
+    watching.wait("a word", || watching.has(&Told::Replaced { is_new: false }));
+    watching.wait_for("after");
+    // All of it is there at once, not after the next sweep.
+    watching.wait_for("word39");
+    watching.end().unwrap();
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM entries"), 33);
+    home.assert_sound();
+    home.assert_restores_all(&[MAIN, &other]);
+    home.assert_rebuilds();
+
+    // What was in the log is in the file that it belongs to.
+    let kept = rusqlite::Connection::open(kept).unwrap();
+    assert_eq!(rows(&kept, "PRAGMA integrity_check"), ["'ok'"]);
+    assert_eq!(rows(&kept, "SELECT count(*) FROM entries"), ["32"]);
+    let left: Vec<String> = files(home.ledger_path().parent().unwrap()).into_keys().collect();
+    assert!(!left.iter().any(|name| name.contains(".before-")), "{left:?}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_log_that_somebody_reads_is_put_aside() {
+    let home = Home::new();
+    home.write(MAIN, line("user", &uuid(1), None, "hello"));
+    home.sync();
+    let copy = home.scratch("copy.db");
+    home.sql().execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
+    let mut watching = Watching::start(&home, with_a_log());
+    let reader = home.sql();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM entries").unwrap();
+    assert_eq!(rows(&reader, "SELECT count(*) FROM entries"), ["1"]);
+    home.append(MAIN, line("user", &uuid(2), None, "meanwhile"));
+    watching.wait_for("meanwhile");
+    fs::rename(&copy, home.ledger_path()).unwrap();
+    home.append(MAIN, line("user", &uuid(3), None, "after"));
+    watching.wait("a word", || watching.has(&Told::Replaced { is_new: false }));
+    watching.wait_for("after");
+    assert_eq!(rows(&reader, "SELECT count(*) FROM entries"), ["1"]);
+    watching.end().unwrap();
+    drop(reader);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM entries"), 3);
+    home.assert_sound();
+    let left: Vec<String> = files(home.ledger_path().parent().unwrap()).into_keys().collect();
+    assert!(left.iter().any(|name| name.contains(".before-")), "{left:?}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_ledger_that_was_removed_is_filled_anew_at_once() {
+    let home = Home::new();
+    home.write(MAIN, line("user", &uuid(1), None, "hello"));
+    home.write(&path_of("-b", 2), line("user", &uuid(2), None, "other"));
+    let mut watching = Watching::start(&home, with_a_log());
+    watching.wait_for("other");
+    for suffix in ["", "-wal", "-shm", ".lock", ".wait"] {
+        let mut name = home.ledger_path().into_os_string();
+        name.push(suffix);
+        fs::remove_file(name).unwrap();
+    }
+    home.append(MAIN, line("user", &uuid(3), None, "after"));
+    watching.wait("a word", || watching.has(&Told::Replaced { is_new: true }));
+    watching.wait_for("after");
+    watching.wait_for("other");
+    watching.end().unwrap();
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM entries"), 3);
     home.assert_sound();
 }
 
