@@ -9,13 +9,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::StatVfsMountFlags;
 
+use crate::beside::log_length;
+
 /// The name by which SQLite reads the file as one that never changes, if it never does.
 pub(crate) fn name(path: &Path) -> Option<PathBuf> {
     let disk = rustix::fs::statvfs(path).ok()?;
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    let has_log = std::fs::metadata(log).is_ok_and(|meta| meta.len() > 0);
-    if has_log || !disk.f_flag.contains(StatVfsMountFlags::RDONLY) {
+    if log_length(path) > 0 || !disk.f_flag.contains(StatVfsMountFlags::RDONLY) {
         return None;
     }
     let mut name = "file:".to_owned();

@@ -15,6 +15,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
+use crate::beside::beside;
 use crate::lock::WriteLock;
 use crate::opened::{self, FileId, Opened};
 use crate::{Error, Result, Trouble, frozen, schema};
@@ -214,7 +215,7 @@ impl Ledger {
         let aside = aside_now(&self.path);
         set_log_aside(&self.path, &aside)?;
         if is_written_back {
-            let _ = fs::remove_file(named(&aside, "-wal"));
+            let _ = fs::remove_file(beside(&aside, "-wal"));
         }
         Ok(())
     }
@@ -380,9 +381,7 @@ fn create(path: &Path) -> Result<()> {
         .and_then(|()| fs::rename(&building, path).map_err(Error::io("rename", &building)));
     if made.is_err() {
         for suffix in ["", "-wal", "-shm", "-journal"] {
-            let mut name = building.as_os_str().to_owned();
-            name.push(suffix);
-            let _ = fs::remove_file(name);
+            let _ = fs::remove_file(beside(&building, suffix));
         }
     }
     made
@@ -451,27 +450,21 @@ pub(crate) fn make_room(path: &Path) -> Result<()> {
 /// would apply it to the next ledger of that name. What is in it is kept as the log of `aside`.
 pub(crate) fn set_log_aside(path: &Path, aside: &Path) -> Result<()> {
     for suffix in ["-wal", "-journal"] {
-        let log = named(path, suffix);
-        match fs::rename(&log, named(aside, suffix)) {
+        let log = beside(path, suffix);
+        match fs::rename(&log, beside(aside, suffix)) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(Error::io("rename", log)(error));
             }
             _ => {}
         }
     }
-    let _ = fs::remove_file(named(path, "-shm"));
+    let _ = fs::remove_file(beside(path, "-shm"));
     Ok(())
 }
 
 /// What a log that is put aside now is the log of.
 fn aside_now(path: &Path) -> PathBuf {
-    named(path, &format!(".before-{}", crate::clock::now_ms()))
-}
-
-fn named(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
+    beside(path, &format!(".before-{}", crate::clock::now_ms()))
 }
 
 /// Creates the ledger's folder, for its owner only.

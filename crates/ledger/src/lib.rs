@@ -7,6 +7,7 @@
 //! (files out).
 
 mod backup;
+mod beside;
 mod chunks;
 mod clock;
 mod collect;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::beside::beside;
 use crate::{Error, Result};
 
 /// The sidecars of one ledger.
@@ -37,8 +38,8 @@ impl Held {
 impl WriteLock {
     /// The lock of the ledger at `path`.
     pub(crate) fn beside(path: &Path) -> Result<WriteLock> {
-        let lock = sidecar(path, ".lock");
-        let waiters = open(&sidecar(path, ".wait"))?;
+        let lock = beside(path, ".lock");
+        let waiters = open(&beside(path, ".wait"))?;
         open(&lock)?;
         Ok(WriteLock { path: lock, waiters })
     }
@@ -86,10 +87,4 @@ fn open(path: &Path) -> Result<File> {
         .mode(0o600)
         .open(path)
         .map_err(Error::io("open", path))
-}
-
-fn sidecar(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
 }

@@ -9,9 +9,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::beside::beside;
 use crate::{Error, Result};
 
 /// A file, whatever its names are: device and inode.
@@ -44,14 +45,14 @@ impl Opened {
 
     /// Notes which file the log is, now that it is open.
     pub(crate) fn note_log(&mut self, path: &Path) {
-        let log = id(&log_of(path));
+        let log = id(&beside(path, "-wal"));
         // If the file was swapped meanwhile, the log may be the other one's.
         self.log = log.filter(|_| self.is_at(path));
     }
 
     /// True if what is found as the log of `path` is the log of this file.
     pub(crate) fn has_log_at(&self, path: &Path) -> bool {
-        self.log.is_some() && id(&log_of(path)) == self.log
+        self.log.is_some() && id(&beside(path, "-wal")) == self.log
     }
 
     /// Which file this is.
@@ -82,13 +83,6 @@ pub(crate) fn unless_open<T>(meta: &fs::Metadata, look: impl FnOnce() -> T) -> O
 /// Which file has that name.
 fn id(path: &Path) -> Option<FileId> {
     fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
-}
-
-/// Where SQLite looks for the log of a file.
-fn log_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push("-wal");
-    PathBuf::from(name)
 }
 
 fn registry() -> MutexGuard<'static, BTreeMap<FileId, usize>> {

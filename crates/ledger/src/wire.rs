@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use quipu_transcript::problem::ProblemKind;
 use serde::Serialize;
 
 use crate::collect::Written;
@@ -95,6 +96,14 @@ pub struct Status {
     pub absent_records: u64,
     /// Unterminated last lines that are shown provisionally.
     pub provisional: u64,
+}
+
+impl Status {
+    /// Whether every byte that was collected came from a whole file. Of a damaged archive only the
+    /// lines before the damage are kept.
+    pub fn keeps_everything(&self) -> bool {
+        !self.problems.contains_key(ProblemKind::DamagedArchive.as_str())
+    }
 }
 
 /// The ledger file.

@@ -6,6 +6,7 @@
 //! small versions of the same ones. What a machine cannot do (no strace, no mounts) is skipped and
 //! said.
 
+mod half;
 mod place;
 mod prng;
 mod scenarios;
@@ -14,6 +15,7 @@ mod writer;
 
 use std::path::PathBuf;
 
+pub use prng::Prng;
 pub use scenarios::SCENARIOS;
 
 /// One kind of fault.

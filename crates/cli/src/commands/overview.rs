@@ -35,8 +35,9 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
 
 fn show(context: &mut Context, report: &SyncReport, status: &Status) -> Result<()> {
     let sum = |field: fn(&FormatStatus) -> u64| status.formats.iter().map(field).sum::<u64>();
+    let kept = if status.keeps_everything() { "every byte kept" } else { "kept" };
     let headline = format!(
-        "{} in {}, every byte kept",
+        "{} in {}, {kept}",
         count(sum(|format| format.sessions - format.subagents), "session"),
         count(sum(|format| format.sources), "file"),
     );
@@ -110,8 +111,8 @@ fn facts(context: &Context, report: &SyncReport, status: &Status) -> Vec<(&'stat
     }
     let problems: u64 = status.problems.values().sum();
     if problems > 0 {
-        let problems = Text::of(Look::Warning, count(problems, "problem"))
-            .and(" noted, nothing lost; see `quipu status`");
+        let problems =
+            Text::of(Look::Warning, count(problems, "problem")).and(" noted; see `quipu status`");
         facts.push(("odd", problems));
     }
     facts

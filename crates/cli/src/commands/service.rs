@@ -79,7 +79,8 @@ struct ServiceState {
     manager: &'static str,
     path: String,
     installed: bool,
-    running: bool,
+    /// `null` if that cannot be told.
+    running: Option<bool>,
     /// Why it is not as it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
@@ -118,7 +119,7 @@ fn install(context: &mut Context, manager: Manager, path: &Path, force: bool) ->
         manager: manager.name(),
         path: path.display().to_string(),
         installed: true,
-        running: problem.is_none(),
+        running: Some(problem.is_none()),
         commands: problem.iter().flat_map(|_| &programs).map(Program::typed).collect(),
         problem,
     };
@@ -144,7 +145,8 @@ fn remove(context: &mut Context, manager: Manager, path: &Path, force: bool) -> 
             manager: manager.name(),
             path: path.display().to_string(),
             installed: false,
-            running: false,
+            // What could not be stopped may still run.
+            running: problem.is_none().then_some(false),
             commands: Vec::new(),
             problem,
         };
@@ -169,14 +171,17 @@ fn remove(context: &mut Context, manager: Manager, path: &Path, force: bool) -> 
 
 fn status(context: &mut Context, manager: Manager, path: &Path) -> Result<()> {
     let installed = path.is_file();
-    let asked = manager.is_running().run();
-    let running = installed && asked.is_ok();
+    let asked = if installed { manager.is_running() } else { Ok(false) };
+    let (running, problem) = match asked {
+        Ok(running) => (Some(running), None),
+        Err(why) => (None, Some(why)),
+    };
     let state = ServiceState {
         manager: manager.name(),
         path: path.display().to_string(),
         installed,
         running,
-        problem: None,
+        problem,
         commands: Vec::new(),
     };
     if !installed {
@@ -200,10 +205,11 @@ fn show(context: &mut Context, state: &ServiceState, note: &str) -> Result<()> {
     if context.output.is_quiet() {
         return Ok(());
     }
-    let running = match (&state.problem, state.running) {
-        (Some(problem), _) => Text::of(Look::Warning, "no").and(format!("  {problem}")),
-        (None, true) => Text::of(Look::Good, "yes").with(Look::Dim, format!("  {note}")),
-        (None, false) => Text::of(Look::Warning, "no"),
+    let why = state.problem.as_ref().map(|problem| format!("  {problem}")).unwrap_or_default();
+    let running = match state.running {
+        Some(true) => Text::of(Look::Good, "yes").with(Look::Dim, format!("  {note}")),
+        Some(false) => Text::of(Look::Warning, "no").and(why),
+        None => Text::of(Look::Warning, "unknown").and(why),
     };
     let mut facts = vec![
         ("service", Text::plain(context.show(&state.path))),

@@ -253,9 +253,11 @@ fn show_problems(context: &mut Context, status: &Status) -> Result<()> {
     let columns = [Column::words("kind"), Column::numbers("times"), Column::prose("meaning")];
     let rows = rows.collect();
     context.output.gap()?;
-    context
-        .output
-        .line(Text::of(Look::Bold, "Problems").with(Look::Dim, "  noted; nothing is lost"))?;
+    let note = match status.keeps_everything() {
+        true => "  noted; nothing is lost",
+        false => "  noted; of damaged archives, the lines before the damage are kept",
+    };
+    context.output.line(Text::of(Look::Bold, "Problems").with(Look::Dim, note))?;
     context.output.table(2, &columns, rows)?;
     Ok(())
 }

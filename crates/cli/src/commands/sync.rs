@@ -99,7 +99,7 @@ pub(super) fn summary(report: &SyncReport) -> Vec<(&'static str, Text)> {
     }
     if report.problems > 0 {
         let problems = Text::of(Look::Warning, count(report.problems, "problem"))
-            .and(" noted, nothing lost; see `quipu status`");
+            .and(" noted; see `quipu status`");
         facts.push(("odd", problems));
     }
     facts

@@ -7,7 +7,7 @@ pub(crate) mod systemd;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use crate::error::{CommandError, Result};
 use crate::settings::{self, Origin, Settings};
@@ -119,13 +119,20 @@ impl Manager {
         }
     }
 
-    /// What succeeds if the service runs.
-    pub(crate) fn is_running(self) -> Program {
-        match self {
+    /// Asks whether the service runs. The error says why that cannot be told.
+    pub(crate) fn is_running(self) -> Result<bool, String> {
+        // What each answers with when it knows the service and it does not run, or does not know it.
+        let (program, no): (Program, &[i32]) = match self {
             Manager::Systemd => {
-                Program::new("systemctl", ["--user", "--quiet", "is-active", systemd::NAME])
+                let asking = ["--user", "--quiet", "is-active", systemd::NAME];
+                (Program::new("systemctl", asking), &[3, 4])
             }
-            Manager::Launchd => Program::new("launchctl", ["print", &launchd::target()]),
+            Manager::Launchd => (Program::new("launchctl", ["print", &launchd::target()]), &[113]),
+        };
+        match program.output()? {
+            output if output.status.success() => Ok(true),
+            output if output.status.code().is_some_and(|code| no.contains(&code)) => Ok(false),
+            output => Err(program.said(&output)),
         }
     }
 }
@@ -195,21 +202,28 @@ impl Program {
 
     /// Runs it to its end. The error is what it said, in one line.
     pub(crate) fn run(&self) -> Result<(), String> {
+        match self.output()? {
+            output if output.status.success() || self.may_fail => Ok(()),
+            output => Err(self.said(&output)),
+        }
+    }
+
+    /// Runs it to its end. The error is why it could not be started.
+    fn output(&self) -> Result<Output, String> {
         let ran = Command::new(self.name).args(&self.arguments).stdin(Stdio::null()).output();
-        match ran {
-            Ok(output) if output.status.success() || self.may_fail => Ok(()),
-            Ok(output) => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                let said = said.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-                Err(match said.trim() {
-                    "" => format!("{} ended with {}", self.name, output.status),
-                    said => format!("{}: {said}", self.name),
-                })
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Err(format!("there is no {} here", self.name))
-            }
-            Err(error) => Err(format!("{}: {error}", self.name)),
+        ran.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => format!("there is no {} here", self.name),
+            _ => format!("{}: {error}", self.name),
+        })
+    }
+
+    /// What it said about its failure, in one line.
+    fn said(&self, output: &Output) -> String {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        match said.trim() {
+            "" => format!("{} ended with {}", self.name, output.status),
+            said => format!("{}: {said}", self.name),
         }
     }
 

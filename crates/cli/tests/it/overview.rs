@@ -40,7 +40,7 @@ fn small_home() {
                  [SIZE], [RATIO] × what it holds
       collected  55 records (57.8 kB) from 10 files, all new
       oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
-      odd        3 problems noted, nothing lost; see `quipu status`
+      odd        3 problems noted; see `quipu status`
 
       quipu status   what was left out and why, and what was odd
       quipu restore  give files back, byte for byte
@@ -65,7 +65,7 @@ fn small_home_again() {
                  [SIZE], [RATIO] × what it holds
       collected  nothing new in 10 files
       oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
-      odd        3 problems noted, nothing lost; see `quipu status`
+      odd        3 problems noted; see `quipu status`
     ");
 }
 
@@ -102,8 +102,8 @@ fn narrow_terminal() {
                  ([DAY]), 20 days left,
                  assuming Claude Code's
                  default of 30 days
-      odd        3 problems noted, nothing
-                 lost; see `quipu status`
+      odd        3 problems noted; see
+                 `quipu status`
 
       quipu status
         what was left out and why, and what
@@ -135,7 +135,7 @@ fn sources_that_are_gone_are_rescued() {
       files      4 gone; what they held before is kept
       rescued    3 sessions whose files are gone from disk
       oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
-      odd        3 problems noted, nothing lost; see `quipu status`
+      odd        3 problems noted; see `quipu status`
 
       quipu status   what was left out and why, and what was odd
       quipu restore  give files back, byte for byte

@@ -139,7 +139,21 @@ fn without_a_manager_it_says_what_to_do() {
                  systemctl --user restart quipu.service
     ");
     assert!(unit(&home).contains("ProtectSystem=strict"));
+    // Nobody can say whether it runs, which is not the same as that it does not.
+    snapshot!(service(&home, "status"), @"
+    exit 0
+    --- stdout
+    service  ~/.config/systemd/user/quipu.service
+    ledger   ~/.local/share/quipu/ledger.db
+    running  unknown  systemctl: Failed to connect to bus: No medium found
+    ");
     fs::remove_file(home.path("bin/systemctl")).unwrap();
+    let state = service(&home, "status --json").json();
+    assert_eq!(
+        (&state["running"], state["installed"].as_bool()),
+        (&serde_json::Value::Null, Some(true))
+    );
+    assert_eq!(state["problem"], "there is no systemctl here");
     let run = service(&home, "install --json");
     let state = run.json();
     assert_eq!(state["problem"], "there is no systemctl here");
@@ -176,4 +190,11 @@ fn a_file_that_cannot_be_written_is_an_error() {
     let run = service(&home, "install");
     assert_eq!(run.code, 2, "{run}");
     assert!(run.stderr.contains("/.config/systemd/user"), "{run}");
+}
+
+#[test]
+fn a_service_that_does_not_run_is_said_not_to() {
+    let home = home("case \"$*\" in *is-active*) exit 3;; esac");
+    assert_eq!(service(&home, "install").code, 0);
+    assert_eq!(service(&home, "status --json").json()["running"], false);
 }

@@ -37,7 +37,7 @@ fn first_and_second_time() {
     exit 0
     --- stdout
     collected  55 records (57.8 kB) from 10 files, all new
-    odd        3 problems noted, nothing lost; see `quipu status`
+    odd        3 problems noted; see `quipu status`
     ");
     snapshot!(home.run("sync"), @"
     exit 0

@@ -16,12 +16,13 @@ mod temporary;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 pub use list::{Backup, backups};
 pub use swap::{Prepared, prepare_restore};
 
+use crate::beside::beside;
 use crate::ledger::Ledger;
 use crate::wire::BackupReport;
 use crate::{Error, Result};
@@ -144,11 +145,4 @@ fn refuse(ledger: &Path, target: &Path, replace: bool) -> Result<()> {
 fn ends_like_a_folder(path: &Path) -> bool {
     let bytes = path.as_os_str().as_encoded_bytes();
     bytes.ends_with(b"/") || bytes.ends_with(b"/.") || bytes.ends_with(b"/..")
-}
-
-/// A path with something appended to its name.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
 }

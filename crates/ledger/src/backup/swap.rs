@@ -16,11 +16,12 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
+use super::BackupProgress;
 use super::check::{self, Summary};
 use super::copy;
 use super::list::{self, Backup};
 use super::temporary::{self, Temporary};
-use super::{BackupProgress, beside};
+use crate::beside::beside;
 use crate::ledger::{self, Found, Ledger};
 use crate::lock::WriteLock;
 use crate::opened::Opened;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{OFlags, RenameFlags};
 
-use super::beside;
+use crate::beside::beside;
 use crate::{Error, Result};
 
 /// How the names begin; 32 hex digits follow.

@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rusqlite::Connection;
 
 use super::finding::{Findings, REBUILD, RESCUE, SYNC, Tally};
 use super::{Check, Patient};
+use crate::beside::{beside, log_length};
 use crate::ledger::{self, Ledger};
 use crate::wire::Severity;
 use crate::{Error, Result, schema};
@@ -66,13 +67,8 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
 
 /// What can be said without opening it.
 fn surroundings(path: &Path, findings: &mut Findings) {
-    let beside = |suffix: &str| -> PathBuf {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        name.into()
-    };
     let mut open_to_others = Tally::default();
-    for file in ["", "-wal", "-shm"].map(beside) {
+    for file in ["", "-wal", "-shm"].map(|suffix| beside(path, suffix)) {
         if fs::metadata(&file).is_ok_and(|meta| meta.permissions().mode() & 0o077 != 0) {
             open_to_others.add(|| file.display().to_string());
         }
@@ -83,7 +79,7 @@ fn surroundings(path: &Path, findings: &mut Findings) {
     if let Err(error) = ledger::refuse_remote(path) {
         findings.warning(error.to_string(), "move the ledger to a disk of this machine");
     }
-    let log = fs::metadata(beside("-wal")).map_or(0, |meta| meta.len());
+    let log = log_length(path);
     if log > LONG_LOG {
         findings.note(
             format!("the write-ahead log is {} MB long", log >> 20),
@@ -135,9 +131,7 @@ fn length(conn: &Connection, path: &Path, findings: &mut Findings) -> Result<()>
     let (pages, size, free) =
         (number("page_count")?, number("page_size")?, number("freelist_count")?);
     let says = pages.saturating_mul(size);
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    let has_log = fs::metadata(log).is_ok_and(|meta| meta.len() > 0);
+    let has_log = log_length(path) > 0;
     let is = fs::metadata(path).map_err(Error::io("look at", path))?.len();
     // What is still in the log has not reached the file.
     if !has_log && says.cast_unsigned() != is {

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::finding::{Findings, SYNC, Tally};
 use super::{Check, Patient};
+use crate::beside::beside;
 use crate::collect::{Found, known, path_bytes};
 use crate::wire::Severity;
 use crate::{Result, backup, clock};
@@ -74,9 +75,7 @@ fn is_wanted(found: &Found) -> bool {
 
 fn last_sync(patient: &Patient<'_>, new: u64, findings: &mut Findings) {
     let written = ["", "-wal"].iter().filter_map(|suffix| {
-        let mut name = patient.path.as_os_str().to_owned();
-        name.push(suffix);
-        fs::metadata(name).and_then(|meta| meta.modified()).ok()
+        fs::metadata(beside(patient.path, suffix)).and_then(|meta| meta.modified()).ok()
     });
     let Some(written) = written.max() else { return };
     let ago = SystemTime::now().duration_since(written).unwrap_or_default();

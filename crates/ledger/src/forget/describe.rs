@@ -123,18 +123,7 @@ fn copied_in(conn: &Connection, scope: &Scope) -> Result<Vec<ForgottenSession>> 
           )
           ORDER BY s.id"
     ))?;
-    Ok(statement
-        .query_map([], |row| {
-            Ok(ForgottenSession {
-                format: row.get(0)?,
-                agent: row.get(1)?,
-                session_id: row.get(2)?,
-                part: row.get(3)?,
-                title: row.get(4)?,
-                project: row.get(5)?,
-            })
-        })?
-        .collect::<Result<_, _>>()?)
+    Ok(statement.query_map([], scope::session)?.collect::<Result<_, _>>()?)
 }
 
 /// Files that may hold what was forgotten and that only a person can remove: backups that the

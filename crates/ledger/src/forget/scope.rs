@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use quipu_transcript::format::{self, Format, Origin};
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::marks::Forgotten;
 use super::ranges::Ranges;
@@ -61,26 +61,28 @@ pub(super) fn sessions(
 ) -> Result<(Vec<SessionRow>, Vec<ForgottenSession>)> {
     let wanted = find::session(conn, name)?;
     let mut statement = conn.prepare(&format!(
-        "{} SELECT s.id, s.format, s.agent, s.session_id, s.part,
-                       coalesce(s.title, s.first_prompt), s.project
+        "{} SELECT s.format, s.agent, s.session_id, s.part,
+                       coalesce(s.title, s.first_prompt), s.project, s.id
                   FROM family JOIN sessions s ON s.id = family.id
                  ORDER BY s.id <> ?1, s.id",
         find::FAMILY
     ))?;
     let found = statement
-        .query_map([wanted], |row| {
-            let session = ForgottenSession {
-                format: row.get(1)?,
-                agent: row.get(2)?,
-                session_id: row.get(3)?,
-                part: row.get(4)?,
-                title: row.get(5)?,
-                project: row.get(6)?,
-            };
-            Ok((row.get(0)?, session))
-        })?
+        .query_map([wanted], |row| Ok((row.get(6)?, session(row)?)))?
         .collect::<Result<Vec<(SessionRow, ForgottenSession)>, _>>()?;
     Ok(found.into_iter().unzip())
+}
+
+/// A session, from the columns format, agent, session_id, part, title and project.
+pub(super) fn session(row: &Row<'_>) -> rusqlite::Result<ForgottenSession> {
+    Ok(ForgottenSession {
+        format: row.get(0)?,
+        agent: row.get(1)?,
+        session_id: row.get(2)?,
+        part: row.get(3)?,
+        title: row.get(4)?,
+        project: row.get(5)?,
+    })
 }
 
 /// Finds what belongs to some sessions.

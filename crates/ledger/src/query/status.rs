@@ -7,6 +7,7 @@ use std::path::Path;
 use quipu_transcript::format::{FORMATS, Format};
 use rusqlite::Connection;
 
+use crate::beside::log_length;
 use crate::collect::{
     Discovery, RootPath, RootState, absolute, discover, known, leave_out, resolve, rows, summarise,
 };
@@ -68,16 +69,12 @@ fn describe(conn: &Connection, ledger: LedgerStatus, roots: &[RootPath]) -> Resu
 
 fn ledger_status(ledger: &Ledger) -> Result<LedgerStatus> {
     let conn = ledger.conn();
-    let size = |suffix: &str| {
-        let mut path = ledger.path().as_os_str().to_owned();
-        path.push(suffix);
-        std::fs::metadata(path).map_or(0, |meta| meta.len())
-    };
+    let length = std::fs::metadata(ledger.path()).map_or(0, |meta| meta.len());
     Ok(LedgerStatus {
         path: ledger.path().display().to_string(),
         exists: true,
         id: conn.query_row("SELECT ledger_id FROM ledger", [], |row| row.get(0))?,
-        bytes: size("") + size("-wal"),
+        bytes: length + log_length(ledger.path()),
         records: count(
             conn,
             "SELECT coalesce(sum(g.records), 0)

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use quipu_ledger::wire::BackupReport;
 use quipu_ledger::{BackupTarget, Error, Ledger, Trouble};
+use quipu_torture::Prng;
 
 use crate::child;
 use crate::home::*;
-use crate::prng::Prng;
 
 /// A home with a few sessions, collected.
 pub(crate) fn collected() -> Home {

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use quipu_ledger::wire::{Diagnosis, Severity};
+use quipu_torture::Prng;
 
 use crate::backups::everything;
 use crate::child;
 use crate::home::*;
-use crate::prng::Prng;
 
 const PAGE: usize = 8192;
 

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use quipu_ledger::wire::ForgetReport;
 use quipu_ledger::{Error, Generations, Ledger, Progress, What};
+use quipu_torture::Prng;
 
 use crate::child;
 use crate::home::*;
-use crate::prng::Prng;
 
 /// The session that is forgotten.
 pub(crate) const VICTIM: &str = "0bad5e55-d010-4b20-a591-b7172ef08e66";

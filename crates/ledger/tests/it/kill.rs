@@ -4,13 +4,13 @@
 //! killed after a random time, again and again. This is the one place where tests wait for time to
 //! pass: the kills have to fall anywhere.
 
+use quipu_torture::Prng;
 use std::fs::File;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::child;
 use crate::home::*;
-use crate::prng::Prng;
 
 const ROUNDS: u64 = 5;
 const KILLS: u64 = 100;

@@ -1,10 +1,10 @@
 //! The write-ahead log after a crash: cut anywhere, or with a damaged end. What was committed before
 //! is there, and collecting again completes it without storing anything twice.
 
+use quipu_torture::Prng;
 use std::fs;
 
 use crate::home::*;
-use crate::prng::Prng;
 
 fn lines(range: std::ops::Range<u32>) -> String {
     range.map(|number| line("user", &uuid(number), None, &format!("word{number}"))).collect()

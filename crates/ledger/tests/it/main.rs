@@ -6,7 +6,6 @@ mod child;
 mod docs;
 mod home;
 mod index;
-mod prng;
 
 mod archives;
 mod backups;

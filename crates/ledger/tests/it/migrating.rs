@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::child;
 use crate::home::*;
-use crate::prng::Prng;
 use quipu_ledger::{Error, Generations, Ledger};
+use quipu_torture::Prng;
 
 /// A home whose ledger was written by the last release of truth version 1.
 fn old() -> Home {

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use quipu_ledger::wire::BackupRestored;
 use quipu_ledger::{Error, Ledger};
+use quipu_torture::Prng;
 
 use crate::backups::{back_up, collected, everything};
 use crate::child;
 use crate::home::*;
-use crate::prng::Prng;
 
 pub(crate) fn restore(home: &Home, from: &Path) -> quipu_ledger::Result<BackupRestored> {
     quipu_ledger::prepare_restore(&home.ledger_path(), from, false, &mut |_| {})?.swap()

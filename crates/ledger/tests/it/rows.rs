@@ -10,11 +10,11 @@ use std::time::{Duration, SystemTime};
 
 use quipu_ledger::Generations;
 use quipu_ledger::wire::SyncReport;
+use quipu_torture::Prng;
 use rusqlite::{Connection, params};
 
 use crate::child;
 use crate::home::*;
-use crate::prng::Prng;
 
 /// Where the database of agent `main` is.
 const DATABASE: &str = ".openclaw/agents/main/agent/openclaw-agent.sqlite";

@@ -8,8 +8,8 @@ use std::path::Path;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::home::*;
-use crate::prng::Prng;
 use quipu_ledger::{Error, Generations, Ledger, Trouble, What};
+use quipu_torture::Prng;
 
 // --- The schema ---------------------------------------------------------------------------------
 

@@ -3,9 +3,10 @@
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::place::{Place, copy};
+use crate::half::HalfCollected;
+use crate::place::Place;
 use crate::strace::{self, Fault};
-use crate::writer::{FILES, Writer};
+use crate::writer::FILES;
 use crate::{Outcome, Scenario, Setting};
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -39,25 +40,16 @@ fn run(setting: &Setting) -> Result<Outcome> {
     if !strace::is_there() {
         return Ok(Outcome::Skipped("strace is not installed, or may not trace here".to_owned()));
     }
-    let place = Place::new(setting)?;
-    let mut writer = Writer::new(&place, setting.seed)?;
-    writer.lines(&place, 10)?;
-    place.json(&["sync"])?;
-    let before = place.at("before");
-    copy(&place.data(), &before)?;
-    writer.lines(&place, 5)?;
+    let half = HalfCollected::new(setting, 5)?;
+    let HalfCollected { place, writer, .. } = &half;
     let (mut runs, mut told) = (0, 0);
     for is_new in [false, true] {
         for (call, error) in FAULTS {
             // A lock that cannot be given back is waited for as long as one of another process.
             let is_slow = call == "fcntl" || call == "flock";
             for when in setting.calls().into_iter().filter(|when| !is_slow || when % 9 == 4) {
-                if is_new {
-                    place.remove_ledger()?;
-                } else {
-                    copy(&before, &place.data())?;
-                }
-                let faulty = strace::run(&place, &["sync"], call, Fault::Error(error), when)?;
+                half.reset(is_new)?;
+                let faulty = strace::run(place, &["sync"], call, Fault::Error(error), when)?;
                 let about = || format!("{call} number {when}: {error}");
                 if !faulty.was_hit {
                     faulty.run.check_told().with_context(about)?;
@@ -83,12 +75,8 @@ fn run(setting: &Setting) -> Result<Outcome> {
     for is_new in [false, true] {
         for file in FILES {
             for when in setting.calls() {
-                if is_new {
-                    place.remove_ledger()?;
-                } else {
-                    copy(&before, &place.data())?;
-                }
-                if !source(&place, file, when)? {
+                half.reset(is_new)?;
+                if !source(place, file, when)? {
                     break;
                 }
                 runs += 1;

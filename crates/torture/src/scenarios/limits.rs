@@ -4,8 +4,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::place::{Place, Run, copy};
-use crate::writer::Writer;
+use crate::half::HalfCollected;
+use crate::place::{Place, Run};
 use crate::{Outcome, Scenario, Setting};
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -16,25 +16,16 @@ pub(super) const SCENARIO: Scenario = Scenario {
 };
 
 fn run(setting: &Setting) -> Result<Outcome> {
-    let place = Place::new(setting)?;
-    let mut writer = Writer::new(&place, setting.seed)?;
-    writer.lines(&place, 10)?;
-    place.json(&["sync"])?;
-    let before = place.at("before");
-    copy(&place.data(), &before)?;
-    writer.lines(&place, 300)?;
+    let half = HalfCollected::new(setting, 300)?;
+    let HalfCollected { place, writer, .. } = &half;
     let (mut runs, mut told) = (0, 0);
     // Blocks of 512 bytes or a kilobyte, as the shell has it.
     let sizes = (0..setting.times(4, 60)).map(|step| ("-f", step * setting.times(300, 20)));
     let files = (3..setting.times(8, 24)).map(|files| ("-n", files));
     for (option, limit) in sizes.chain(files) {
         for is_new in [true, false] {
-            if is_new {
-                place.remove_ledger()?;
-            } else {
-                copy(&before, &place.data())?;
-            }
-            let run = limited(&place, option, limit)?;
+            half.reset(is_new)?;
+            let run = limited(place, option, limit)?;
             let about = || format!("ulimit {option} {limit}");
             if !run.is_not_started() {
                 run.check_told().with_context(about)?;

@@ -3,9 +3,8 @@
 
 use anyhow::{Context as _, Result};
 
-use crate::place::{Place, copy};
+use crate::half::HalfCollected;
 use crate::strace::{self, Fault};
-use crate::writer::Writer;
 use crate::{Outcome, Scenario, Setting};
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -22,23 +21,14 @@ fn run(setting: &Setting) -> Result<Outcome> {
     if !strace::is_there() {
         return Ok(Outcome::Skipped("strace is not installed, or may not trace here".to_owned()));
     }
-    let place = Place::new(setting)?;
-    let mut writer = Writer::new(&place, setting.seed)?;
-    writer.lines(&place, 10)?;
-    place.json(&["sync"])?;
-    let before = place.at("before");
-    copy(&place.data(), &before)?;
-    writer.lines(&place, 5)?;
+    let half = HalfCollected::new(setting, 5)?;
+    let HalfCollected { place, writer, .. } = &half;
     let mut runs = 0;
     for (task, is_new) in [("sync", true), ("sync", false), ("rebuild", false)] {
         for call in CALLS {
             for when in setting.calls() {
-                if is_new {
-                    place.remove_ledger()?;
-                } else {
-                    copy(&before, &place.data())?;
-                }
-                let faulty = strace::run(&place, &[task], call, Fault::Kill, when)?;
+                half.reset(is_new)?;
+                let faulty = strace::run(place, &[task], call, Fault::Kill, when)?;
                 let about = || format!("{task} killed at {call} number {when}");
                 if !faulty.was_hit {
                     faulty.run.check_told().with_context(about)?;

@@ -21,6 +21,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::private::PrivateCopy;
 use super::refusal::Refusal;
 use super::tables;
+use crate::beside::beside;
 use crate::collect::discover::Stat;
 use crate::collect::known::{Print, print};
 use crate::collect::read;
@@ -196,12 +197,6 @@ fn connect(uri: &str, size: u64) -> rusqlite::Result<Connection> {
     )?;
     conn.authorizer(Some(tables::authorize))?;
     Ok(conn)
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
 }
 
 /// A path as SQLite's URIs have it.

@@ -4,11 +4,9 @@ use std::borrow::Cow;
 
 use crate::entry::{Block, Entry, Kind, Says, TitleRank, ToolResult};
 use crate::format::{Origin, Part};
+use crate::formats::plain;
 use crate::json::{self, Odd, fields, non_empty};
 use crate::problem::{Problem, ProblemKind};
-
-/// How far into a file a NUL byte shows that it holds no text; the same sign that grep goes by.
-const BINARY_PROBE: usize = 8 << 10;
 
 /// Reads a whole file.
 pub(super) fn decode<'a>(origin: &Origin, bytes: &'a [u8]) -> Entry<'a> {
@@ -48,16 +46,9 @@ fn description(bytes: &[u8]) -> Entry<'_> {
 
 fn output(bytes: &[u8]) -> Entry<'_> {
     let mut entry = document("tool-output");
-    let head = bytes.get(..BINARY_PROBE).unwrap_or(bytes);
-    if memchr::memchr(0, head).is_some() {
-        entry.blocks.push(Block::Other(Cow::Borrowed("binary")));
-        return entry;
-    }
-    let text = String::from_utf8_lossy(bytes);
-    if matches!(text, Cow::Owned(_)) {
-        entry.problems.push(Problem::new(ProblemKind::InvalidUtf8, "tool output"));
-    }
-    entry.blocks.push(Block::ToolResult(ToolResult { text, ..ToolResult::default() }));
+    let text = plain::text(&mut entry, bytes, "tool output");
+    let result = |text| Block::ToolResult(ToolResult { text, ..ToolResult::default() });
+    entry.blocks.extend(text.map(result));
     entry
 }
 

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use super::files::MAIN;
 use crate::entry::{Block, Entry, Kind};
 use crate::format::{Claim, Node, Part};
-use crate::problem::{Problem, ProblemKind};
+use crate::formats::plain;
 
 /// The files that OpenClaw puts before its model, as it spells them. `memory.md` is the older name.
 const NAMES: &[&[u8]] = &[
@@ -54,23 +54,12 @@ pub(super) fn claim(inside: &[&[u8]], node: Node) -> Claim {
     }
 }
 
-/// How far into a file a NUL byte shows that it holds no text; the same sign that grep goes by.
-const BINARY_PROBE: usize = 8 << 10;
-
 /// Reads a note.
 pub(super) fn decode(bytes: &[u8]) -> Entry<'_> {
     let mut entry =
         Entry { type_name: Cow::Borrowed("note"), kind: Kind::Document, ..Entry::default() };
-    let head = bytes.get(..BINARY_PROBE).unwrap_or(bytes);
-    if memchr::memchr(0, head).is_some() {
-        entry.blocks.push(Block::Other(Cow::Borrowed("binary")));
-        return entry;
-    }
-    let text = String::from_utf8_lossy(bytes);
-    if matches!(text, Cow::Owned(_)) {
-        entry.problems.push(Problem::new(ProblemKind::InvalidUtf8, "note"));
-    }
-    entry.blocks.push(Block::Text(text));
+    let text = plain::text(&mut entry, bytes, "note");
+    entry.blocks.extend(text.map(Block::Text));
     entry
 }
 
