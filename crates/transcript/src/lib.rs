@@ -18,3 +18,4 @@ pub mod record;
 mod recover;
 pub mod rows;
 pub mod time;
+pub mod when;
