@@ -14,6 +14,7 @@ mod json;
 mod message;
 pub mod names;
 pub mod problem;
+pub mod project;
 pub mod record;
 mod recover;
 pub mod rows;
