@@ -1,11 +1,14 @@
 //! The shapes of all JSON output. They only grow.
 
+mod usage;
+
 use std::collections::BTreeMap;
 
 use quipu_transcript::problem::ProblemKind;
 use serde::Serialize;
 
 use crate::collect::Written;
+pub use usage::{UsageLine, UsageReport, UsageSession};
 
 /// What a sync did.
 #[derive(Debug, Clone, Default, Serialize)]

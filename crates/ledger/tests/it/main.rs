@@ -31,4 +31,5 @@ mod secrets;
 mod spec;
 mod torture;
 mod truth;
+mod usage;
 mod watching;
