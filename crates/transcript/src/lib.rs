@@ -19,3 +19,4 @@ pub mod record;
 mod recover;
 pub mod rows;
 pub mod time;
+pub mod when;
