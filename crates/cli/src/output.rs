@@ -17,7 +17,9 @@ use std::os::fd::AsFd;
 
 use serde::Serialize;
 
-pub(crate) use number::{ago, bytes, count, day, minute, now_ms, number, ratio, second};
+pub(crate) use number::{
+    ago, bytes, count, day, dollars, minute, now_ms, number, ratio, second, short,
+};
 pub(crate) use progress::{Bar, Line};
 pub(crate) use safe::safe;
 pub(crate) use table::Column;
