@@ -43,5 +43,8 @@ pub use fresh::{Freshness, Patience, Reader, Whose, adopt, open_to_read};
 pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;
 pub use project::rebuild::rebuild;
-pub use query::{UsageBy, UsageRequest, cursors, status, status_without_ledger, usage};
+pub use query::{
+    Filter, Sessions, UsageBy, UsageRequest, cursors, find_session, projects, session, sessions,
+    status, status_without_ledger, usage,
+};
 pub use restore::{Generations, What, restore};

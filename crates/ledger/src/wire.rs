@@ -1,6 +1,10 @@
 //! The shapes of all JSON output. They only grow.
 
+mod sessions;
 mod usage;
+
+pub use sessions::{Project, Session};
+pub use usage::{UsageLine, UsageReport, UsageSession};
 
 use std::collections::BTreeMap;
 
@@ -8,7 +12,6 @@ use quipu_transcript::problem::ProblemKind;
 use serde::Serialize;
 
 use crate::collect::Written;
-pub use usage::{UsageLine, UsageReport, UsageSession};
 
 /// What a sync did.
 #[derive(Debug, Clone, Default, Serialize)]

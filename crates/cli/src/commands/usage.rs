@@ -11,9 +11,9 @@ use quipu_ledger::{UsageBy, UsageRequest};
 use quipu_transcript::prices::Prices;
 
 use super::Context;
-use crate::error::Result;
-use crate::output::{Column, Look, Text, count, day, dollars, short};
-use crate::reading;
+use crate::error::{CommandError, Kind, Result};
+use crate::output::{Column, Look, Text, count, day, dollars, short, short_id};
+use crate::{filters, reading};
 
 /// Show tokens and cost
 ///
@@ -46,9 +46,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHEN")]
     until: Option<String>,
 
-    /// Only of this agent: claude-code, openclaw, main, openclaw/main
+    /// Only of projects of this name: any part of it, or a path
+    #[arg(long, value_name = "NAME")]
+    project: Option<String>,
+
+    /// Only of this agent
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
+
+    /// Only of sessions in this format (see `quipu formats`)
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<String>,
 
     /// All groups, not only the last 30 days or the dearest 20
     #[arg(long)]
@@ -89,16 +97,22 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let reading = reading::open(context, args.reading)?;
     let zone = TimeZone::system();
     let asked = period::asked(args, context.is_json, &zone)?;
+    let filter = filters::chosen(context, &args.project, &args.agent, &args.format)?;
     let prices = Prices::with(context.settings.prices.value.clone());
     let request = UsageRequest {
         by: args.by.into(),
         since: asked.since,
         until: asked.until,
-        agent: args.agent.as_deref(),
+        sessions: filter.as_ref(),
         zone: zone.clone(),
         prices: &prices,
     };
-    let mut report = quipu_ledger::usage(&reading.ledger, &request)?;
+    let Some(mut report) = quipu_ledger::usage(&reading.ledger, &request)? else {
+        let mut error = CommandError::new("no session is like that")
+            .hint("`quipu projects` lists all projects and their agents");
+        error.kind = Kind::NoMatch;
+        return Err(error);
+    };
     if context.is_json {
         for line in report.lines.iter().chain([&report.total]) {
             reading.json(context, line)?;
@@ -139,7 +153,7 @@ fn show(context: &mut Context, by: By, report: &UsageReport, asked: &period::Ask
     let mut columns = vec![match by {
         By::Daily => Column::words("day"),
         By::Monthly => Column::words("month"),
-        By::Session => Column::long("session"),
+        By::Session => Column::title("session"),
         By::Model => Column::long("model"),
         By::Project => Column::long("project"),
         By::Agent => Column::long("agent"),
@@ -161,7 +175,7 @@ fn show(context: &mut Context, by: By, report: &UsageReport, asked: &period::Ask
             let id = short_id(&line.group);
             let last = line.session.as_ref().and_then(|session| session.updated_at).map(day);
             let is_total = line.by == "total";
-            row.push(Text::of(Look::Dim, if is_total { "" } else { id }));
+            row.push(Text::of(Look::Good, if is_total { String::new() } else { id }));
             row.push(Text::of(Look::Dim, last.unwrap_or_default()));
         }
         row.push(cost(line, look));
@@ -207,11 +221,6 @@ fn cost(line: &UsageLine, look: Look) -> Text {
         }
         Some(cost) => Text::of(look, dollars(cost)),
     }
-}
-
-/// Enough of an id to name the session with.
-fn short_id(id: &str) -> &str {
-    id.char_indices().nth(8).map_or(id, |(end, _)| id.get(..end).unwrap_or(id))
 }
 
 /// Titles are one line; a first prompt may have more.

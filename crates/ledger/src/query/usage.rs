@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 use quipu_transcript::prices::{Price, Prices, Service, Tokens};
 use rusqlite::Row;
 
+use super::Filter;
 use crate::Result;
 use crate::ledger::Ledger;
 use crate::project::quarters::QUARTER;
@@ -57,19 +58,19 @@ pub struct UsageRequest<'a> {
     pub since: Option<i64>,
     /// Before this moment, its quarter of an hour included.
     pub until: Option<i64>,
-    /// Only of this agent: its name, its format's, or both with a slash between them.
-    pub agent: Option<&'a str>,
+    /// Only of these sessions.
+    pub sessions: Option<&'a Filter>,
     /// Where days begin and end.
     pub zone: TimeZone,
     /// What tokens cost.
     pub prices: &'a Prices,
 }
 
-/// Adds up what was used.
-pub fn usage(ledger: &Ledger, request: &UsageRequest<'_>) -> Result<UsageReport> {
+/// Adds up what was used. `None` if only some sessions are asked for and there are none of them.
+pub fn usage(ledger: &Ledger, request: &UsageRequest<'_>) -> Result<Option<UsageReport>> {
     let conn = ledger.conn();
     let models = models(conn, request.prices)?;
-    let mut groups = Groups::new(conn, request)?;
+    let Some(mut groups) = Groups::new(conn, request)? else { return Ok(None) };
     let mut statement = conn.prepare_cached(
         "SELECT quarter, session, model, is_fast, prompt_over, is_recorded, responses, input,
                 output, cache_read, cache_write, cache_write_1h, cost_nano_usd
@@ -93,7 +94,7 @@ pub fn usage(ledger: &Ledger, request: &UsageRequest<'_>) -> Result<UsageReport>
         }
         total.add(model, &part);
     }
-    Ok(groups.report(&tallies, &total, &models))
+    Ok(Some(groups.report(&tallies, &total, &models)))
 }
 
 /// One row of sums, with what it cost.

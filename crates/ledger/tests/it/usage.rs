@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 use quipu_ledger::wire::{UsageLine, UsageReport};
-use quipu_ledger::{Ledger, UsageBy, UsageRequest};
+use quipu_ledger::{Filter, Ledger, UsageBy, UsageRequest};
 use quipu_transcript::prices::Prices;
+use quipu_transcript::project::Name;
 use serde_json::Value;
 
 use crate::home::*;
@@ -22,7 +23,7 @@ fn ask(home: &Home, by: UsageBy, change: impl FnOnce(&mut UsageRequest<'_>)) -> 
     };
     change(&mut request);
     let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
-    quipu_ledger::usage(&ledger, &request).unwrap()
+    quipu_ledger::usage(&ledger, &request).unwrap().unwrap()
 }
 
 fn report(home: &Home, by: UsageBy) -> UsageReport {
@@ -305,10 +306,33 @@ fn sub_agents_are_billed_to_their_session() {
     assert_eq!(sessions.lines[0].models, ["claude-haiku-4-5", "claude-opus-4-5"]);
     assert_eq!(groups(&report(&home, UsageBy::Project)), [("/home/a/shop", 10)]);
     assert_eq!(groups(&report(&home, UsageBy::Agent)), [("claude-code", 10)]);
-    let of = |agent: &'static str| {
-        ask(&home, UsageBy::Day, |request| request.agent = Some(agent)).total.output
+}
+
+#[test]
+fn only_some_sessions() {
+    let home = Home::quick();
+    let time = "2026-02-04T10:30:00.000Z";
+    let usage = r#"{"input_tokens":1,"output_tokens":5}"#;
+    home.write(&session(1), answer(1, "m1", "m", time, usage));
+    let other = answer(2, "m2", "m", time, usage).replace("/home/a/shop", "/home/a/garden");
+    home.write(&session(2).replace("shop", "garden"), other);
+    home.sync_and_check();
+    let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
+    let of = |filter: Filter| {
+        let request = UsageRequest {
+            by: UsageBy::Day,
+            since: None,
+            until: None,
+            sessions: Some(&filter),
+            zone: TimeZone::UTC,
+            prices: &Prices::default(),
+        };
+        quipu_ledger::usage(&ledger, &request).unwrap().map(|report| report.total.output)
     };
-    assert_eq!((of("claude-code"), of("Claude-Code"), of("main")), (10, 10, 0));
+    let named = |name: &str| Filter { project: Some(Name::new(name)), ..Filter::default() };
+    assert_eq!(of(Filter { all: true, ..Filter::default() }), Some(10));
+    assert_eq!(of(Filter { all: true, ..named("garden") }), Some(5));
+    assert_eq!(of(Filter { all: true, ..named("bakery") }), None);
 }
 
 /// Numbers that no response has cannot stop a report, or an import.

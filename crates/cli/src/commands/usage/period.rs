@@ -2,10 +2,10 @@
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
-use quipu_transcript::when;
 
 use super::{Args, By};
-use crate::error::{CommandError, Result};
+use crate::error::Result;
+use crate::filters;
 
 /// A range of time, and how to speak of it.
 pub(super) struct Asked {
@@ -23,7 +23,7 @@ pub(super) fn asked(args: &Args, is_json: bool, zone: &TimeZone) -> Result<Asked
     let mut words = Vec::new();
     let since = match &args.since {
         Some(text) => {
-            let time = when::parse(text, &now).ok_or_else(|| unclear("--since", text))?;
+            let time = Timestamp::from_millisecond(filters::since(text)?).unwrap_or_default();
             let day = start_of_day(&time.to_zoned(zone.clone()));
             words.push(format!("since {}", day.date()));
             Some(day)
@@ -37,15 +37,13 @@ pub(super) fn asked(args: &Args, is_json: bool, zone: &TimeZone) -> Result<Asked
     };
     let until = match &args.until {
         Some(text) => {
-            let time = when::parse_end(text, &now).ok_or_else(|| unclear("--until", text))?;
             words.push(format!("until {text}"));
-            Some(time.as_millisecond())
+            Some(filters::until(text)?)
         }
         None => None,
     };
-    if let Some(agent) = &args.agent {
-        words.push(format!("by {agent}"));
-    }
+    let said = [("project", &args.project), ("agent", &args.agent), ("format", &args.format)];
+    words.extend(said.iter().filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?))));
     if words.is_empty() {
         words.push("all that is known".to_owned());
     }
@@ -55,9 +53,4 @@ pub(super) fn asked(args: &Args, is_json: bool, zone: &TimeZone) -> Result<Asked
 
 fn start_of_day(time: &Zoned) -> Zoned {
     time.start_of_day().unwrap_or_else(|_| time.clone())
-}
-
-fn unclear(flag: &str, text: &str) -> CommandError {
-    CommandError::new(format!("cannot tell which time {flag} `{text}` means"))
-        .hint("say 3d, 2w, yesterday, 2026-11-01 or 2026-11-01T09:30")
 }

@@ -1,11 +1,12 @@
 //! Which group a row of sums belongs to.
 
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use rusqlite::Connection;
 
+use super::super::listed;
 use super::tally::Tally;
 use super::{Model, UsageBy, UsageRequest, model};
 use crate::Result;
@@ -23,7 +24,8 @@ pub(super) struct Groups {
     zone: TimeZone,
     /// Empty unless somebody asks about sessions.
     sessions: HashMap<i64, Session>,
-    is_filtered: bool,
+    /// If only some are.
+    wanted: Option<HashSet<i64>>,
     names: Vec<String>,
     by_name: HashMap<String, usize>,
     /// The group of a session or of a model.
@@ -40,30 +42,43 @@ struct Session {
     /// The session that it works for.
     parent: Option<i64>,
     project: Option<String>,
-    is_wanted: bool,
     said: UsageSession,
 }
 
 impl Groups {
-    pub(super) fn new(conn: &Connection, request: &UsageRequest<'_>) -> Result<Groups> {
-        let is_filtered = request.agent.is_some();
+    /// `None` if no session is like that.
+    pub(super) fn new(conn: &Connection, request: &UsageRequest<'_>) -> Result<Option<Groups>> {
         let has_sessions =
             matches!(request.by, UsageBy::Session | UsageBy::Project | UsageBy::Agent);
-        let sessions = match has_sessions || is_filtered {
-            true => sessions(conn, request)?,
-            false => HashMap::default(),
+        let mut sessions = if has_sessions { sessions(conn)? } else { HashMap::default() };
+        if request.by == UsageBy::Project {
+            for listed in listed::all(conn)? {
+                if let Some(session) = sessions.get_mut(&listed.row.0) {
+                    session.project = listed.path.or(listed.slug);
+                }
+            }
+        }
+        let wanted = match request.sessions {
+            Some(filter) => {
+                let listed = listed::filtered(conn, filter)?;
+                if listed.is_empty() {
+                    return Ok(None);
+                }
+                Some(listed.into_iter().map(|session| session.row.0).collect())
+            }
+            None => None,
         };
-        Ok(Groups {
+        Ok(Some(Groups {
             by: request.by,
             zone: request.zone.clone(),
             sessions,
-            is_filtered,
+            wanted,
             names: Vec::new(),
             by_name: HashMap::default(),
             known: HashMap::default(),
             heads: Vec::new(),
             period: None,
-        })
+        }))
     }
 
     /// The number of the group; `None` if the row is not asked for.
@@ -74,7 +89,7 @@ impl Groups {
         model_id: i64,
         models: &[Model],
     ) -> Option<usize> {
-        if self.is_filtered && !self.sessions.get(&session).is_some_and(|known| known.is_wanted) {
+        if self.wanted.as_ref().is_some_and(|wanted| !wanted.contains(&session)) {
             return None;
         }
         let about = match self.by {
@@ -198,10 +213,9 @@ fn agent(session: &Session) -> String {
     if agent.is_empty() { format.clone() } else { format!("{format}/{agent}") }
 }
 
-fn sessions(conn: &Connection, request: &UsageRequest<'_>) -> Result<HashMap<i64, Session>> {
-    let wanted = request.agent.map(str::to_lowercase);
+fn sessions(conn: &Connection) -> Result<HashMap<i64, Session>> {
     let mut statement = conn.prepare_cached(
-        "SELECT s.id, s.session_id, s.format, s.agent, s.cwd, s.project,
+        "SELECT s.id, s.session_id, s.format, s.agent, s.cwd,
                 coalesce(s.title, s.first_prompt), s.updated_at,
                 (SELECT p.id FROM sessions p
                   WHERE p.format = s.format AND p.agent = coalesce(s.parent_agent, s.agent)
@@ -212,25 +226,18 @@ fn sessions(conn: &Connection, request: &UsageRequest<'_>) -> Result<HashMap<i64
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let cwd: Option<String> = row.get(4)?;
-        let mut session = Session {
+        let session = Session {
             id: row.get(1)?,
-            parent: row.get(8)?,
-            project: cwd.clone().or(row.get(5)?),
-            is_wanted: true,
+            parent: row.get(7)?,
+            project: None,
             said: UsageSession {
                 format: row.get(2)?,
                 agent: row.get(3)?,
                 cwd,
-                title: row.get(6)?,
-                updated_at: row.get(7)?,
+                title: row.get(5)?,
+                updated_at: row.get(6)?,
             },
         };
-        if let Some(wanted) = &wanted {
-            let UsageSession { format, agent: name, .. } = &session.said;
-            let names =
-                [name.to_lowercase(), format.to_lowercase(), agent(&session).to_lowercase()];
-            session.is_wanted = names.iter().any(|name| name == wanted);
-        }
         sessions.insert(row.get(0)?, session);
     }
     Ok(sessions)
