@@ -21,12 +21,14 @@ const TRUTH: &[&str] = &[
     include_str!("schema/truth_v1.sql"),
     // 2: indexes, and rows of other programs' databases.
     include_str!("schema/truth_v2.sql"),
+    // 3: compressed files that cannot be decompressed, and what of a database is not read.
+    include_str!("schema/truth_v3.sql"),
 ];
 
 const PROJECTION: &str = include_str!("schema/projection.sql");
 
 /// The shape of the projection tables. Raise it with any change to `projection.sql` or to the fold.
-const PROJECTION_SHAPE: i64 = 4;
+const PROJECTION_SHAPE: i64 = 5;
 
 /// A projection's version is its shape times this, plus the versions of the decoders.
 const SHAPES: i64 = 1_000_000;
@@ -116,6 +118,9 @@ const TRUTH_TABLES: &[&str] = &[
     "indexes",
     "row_cursors",
     "record_rows",
+    "damaged",
+    "damaged_bytes",
+    "unread",
 ];
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ fn forgets() {
     snapshot!(home.run("sync"), @"
     exit 0
     --- stdout
-    collected  nothing new in 6 files
+    collected  nothing new in 6 files on disk
     ");
     snapshot!(home.run("restore --all --to out"), @"
     exit 0
