@@ -5,18 +5,21 @@
 
 mod ask;
 mod number;
+mod pager;
 mod progress;
 mod safe;
 mod table;
 mod text;
 
 use std::ffi::OsStr;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
 use serde::Serialize;
 
-pub(crate) use number::{ago, bytes, count, day, minute, now_ms, number, ratio, second};
+pub(crate) use number::{
+    ago, bytes, count, day, elapsed, minute, now_ms, number, ratio, second, short_id,
+};
 pub(crate) use progress::{Bar, Line};
 pub(crate) use safe::safe;
 pub(crate) use table::Column;
@@ -24,6 +27,7 @@ pub(crate) use text::{Look, Text};
 
 use crate::args::ColorWhen;
 use crate::error::CommandError;
+use pager::Sink;
 
 /// The width of a terminal that does not say how wide it is.
 const ORDINARY_WIDTH: usize = 80;
@@ -45,7 +49,7 @@ pub(crate) enum Loudness {
 /// Where everything that is said goes through.
 #[derive(Debug)]
 pub(crate) struct Output {
-    stdout: BufWriter<io::Stdout>,
+    stdout: Sink,
     loudness: Loudness,
     colours_stdout: bool,
     colours_stderr: bool,
@@ -60,7 +64,7 @@ impl Output {
         let stdout = io::stdout();
         let width = width_of(&stdout);
         let mut output = Output {
-            stdout: BufWriter::new(stdout),
+            stdout: Sink::new(),
             loudness,
             colours_stdout: false,
             colours_stderr: false,
@@ -87,6 +91,21 @@ impl Output {
     /// True if only results and errors are wanted.
     pub(crate) fn is_quiet(&self) -> bool {
         self.loudness == Loudness::Quiet
+    }
+
+    /// From now on results that are longer than the screen go to a pager, if somebody looks.
+    pub(crate) fn page(&mut self) -> io::Result<()> {
+        self.stdout.page()
+    }
+
+    /// How wide a line of a result may be; `None` where nothing limits it.
+    pub(crate) fn width(&self) -> Option<usize> {
+        self.width
+    }
+
+    /// True if a person sees the results as they come.
+    pub(crate) fn is_seen(&self) -> bool {
+        io::stdout().is_terminal()
     }
 
     /// Writes one line of a result, wrapped.
@@ -185,6 +204,13 @@ impl Output {
         let _ = io::stderr().write_all(shown.as_bytes());
     }
 
+    /// Writes what happened on the way to a result to stderr.
+    pub(crate) fn note(&self, note: &str) {
+        if !self.is_quiet() {
+            self.message(Look::Dim, "", note);
+        }
+    }
+
     /// Writes a warning to stderr.
     pub(crate) fn warn(&self, warning: &str, hint: Option<&str>) {
         if self.is_quiet() {
@@ -224,6 +250,14 @@ impl Output {
         ask::ask(&lines, self.colours_stderr)
     }
 
+    /// Asks which of some things is meant. `None` if nobody says.
+    pub(crate) fn pick(&mut self, question: &str, choices: Vec<Text>) -> io::Result<Option<usize>> {
+        self.stdout.flush()?;
+        let width = self.stderr_width.unwrap_or(ORDINARY_WIDTH).saturating_sub(ask::NUMBER);
+        let choices: Vec<Text> = choices.into_iter().map(|choice| choice.shorten(width)).collect();
+        ask::pick(&Text::plain(question), &choices, self.colours_stderr)
+    }
+
     /// Starts to show how far something is, if anybody looks.
     pub(crate) fn bar(&self) -> Bar {
         let is_seen = self.loudness == Loudness::Ordinary && io::stderr().is_terminal();
@@ -241,7 +275,7 @@ impl Output {
 
     /// Writes what is still held back.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
-        self.stdout.flush()
+        self.stdout.finish()
     }
 
     fn write(&mut self, line: &Text) -> io::Result<()> {

@@ -15,6 +15,7 @@ mod damaged;
 mod doctor;
 mod error;
 mod forget;
+mod fresh;
 mod frozen;
 mod ids;
 mod indexes;
@@ -39,8 +40,12 @@ pub use collect::{Progress, RootPath, Selection, collect, collect_changed};
 pub use doctor::{DoctorProgress, doctor};
 pub use error::{Error, Result, Trouble};
 pub use forget::{foresee, forget};
+pub use fresh::{Freshness, Patience, Reader, Whose, adopt, open_to_read};
 pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;
 pub use project::rebuild::rebuild;
-pub use query::{cursors, status, status_without_ledger};
-pub use restore::{Generations, What, restore};
+pub use query::{
+    Filter, Sessions, cursors, find_session, projects, session, sessions, status,
+    status_without_ledger,
+};
+pub use restore::{Generations, InPlace, What, put_back, restore};

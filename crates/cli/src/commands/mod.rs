@@ -7,9 +7,12 @@ mod doctor;
 mod forget;
 mod formats;
 mod overview;
+mod projects;
 mod rebuild;
 mod restore;
+mod resume;
 mod service;
+mod sessions;
 mod status;
 mod sync;
 mod watch;
@@ -24,11 +27,14 @@ use crate::args::{self, ColorWhen, Global};
 use crate::error::{CommandError, Kind, Result};
 use crate::output::{Loudness, Output};
 use crate::settings::{self, Settings};
-use crate::{logging, paths, roots};
+use crate::{logging, machine, paths, roots};
 
 /// What quipu can do.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+    Projects(projects::Args),
+    Sessions(sessions::Args),
+    Resume(resume::Args),
     Sync(sync::Args),
     Watch(watch::Args),
     Service(service::Args),
@@ -46,6 +52,9 @@ pub(crate) enum Command {
 impl Command {
     fn run(&self, context: &mut Context) -> Result<()> {
         match self {
+            Command::Projects(args) => projects::run(args, context),
+            Command::Sessions(args) => sessions::run(args, context),
+            Command::Resume(args) => resume::run(args, context),
             Command::Sync(args) => sync::run(args, context),
             Command::Watch(args) => watch::run(args, context),
             Command::Service(args) => service::run(args, context),
@@ -64,17 +73,24 @@ impl Command {
 
 /// What every command works with.
 #[derive(Debug)]
-struct Context {
-    settings: Settings,
-    output: Output,
+pub(crate) struct Context {
+    pub(crate) settings: Settings,
+    pub(crate) output: Output,
     /// Print for machines.
-    is_json: bool,
+    pub(crate) is_json: bool,
 }
 
 impl Context {
     /// Where files are looked for.
-    fn roots(&self) -> Vec<RootPath> {
+    pub(crate) fn roots(&self) -> Vec<RootPath> {
         roots::flatten(&self.settings.roots, self.settings.selection())
+    }
+
+    /// Opens the ledger to collect into it, creating it if absent.
+    fn open_to_collect(&self) -> Result<Ledger> {
+        let mut ledger = self.open()?;
+        quipu_ledger::adopt(&mut ledger, machine::name())?;
+        Ok(ledger)
     }
 
     /// Opens the ledger for writing, creating it if absent.
@@ -88,7 +104,7 @@ impl Context {
     }
 
     /// A path as people like to see it.
-    fn show(&self, path: impl AsRef<Path>) -> String {
+    pub(crate) fn show(&self, path: impl AsRef<Path>) -> String {
         paths::shorten(path.as_ref(), self.settings.home.as_deref())
     }
 }

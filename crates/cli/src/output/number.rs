@@ -1,5 +1,6 @@
 //! Numbers, sizes and dates as people read them. Never used for JSON.
 
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 /// A number with its thousands apart: `1,234,567`.
@@ -49,27 +50,65 @@ pub(crate) fn ratio(part: u64, whole: u64) -> Option<String> {
     (whole > 0).then(|| format!("{:.2}", part as f64 / whole as f64))
 }
 
-/// The day of a time in milliseconds UTC: `2026-11-15`.
+/// The day of a time in milliseconds UTC, where we are: `2026-11-15`.
 pub(crate) fn day(milliseconds: i64) -> String {
-    Timestamp::from_millisecond(milliseconds)
-        .map_or_else(|_| "unknown".to_owned(), |time| time.strftime("%Y-%m-%d").to_string())
+    local(milliseconds, "%Y-%m-%d")
 }
 
-/// The minute of a time in milliseconds UTC: `2026-11-15 18:00`.
+/// The minute of a time in milliseconds UTC, where we are: `2026-11-15 18:00`.
 pub(crate) fn minute(milliseconds: i64) -> String {
-    Timestamp::from_millisecond(milliseconds)
-        .map_or_else(|_| "unknown".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M").to_string())
+    local(milliseconds, "%Y-%m-%d %H:%M")
 }
 
-/// The second of a day of a time in milliseconds UTC: `18:00:07`.
+/// The second of a day of a time in milliseconds UTC, where we are: `18:00:07`.
 pub(crate) fn second(milliseconds: i64) -> String {
-    Timestamp::from_millisecond(milliseconds)
-        .map_or_else(|_| "unknown".to_owned(), |time| time.strftime("%H:%M:%S").to_string())
+    local(milliseconds, "%H:%M:%S")
+}
+
+fn local(milliseconds: i64, shape: &str) -> String {
+    Timestamp::from_millisecond(milliseconds).map_or_else(
+        |_| "unknown".to_owned(),
+        |time| time.to_zoned(TimeZone::system()).strftime(shape).to_string(),
+    )
 }
 
 /// Now, in milliseconds UTC.
 pub(crate) fn now_ms() -> i64 {
     Timestamp::now().as_millisecond()
+}
+
+/// Of a longer id only the beginning is shown.
+const LONGEST_ID: usize = 20;
+
+/// How long a time is ago, in a few letters; from two weeks on, its day.
+pub(crate) fn elapsed(milliseconds: i64) -> String {
+    let Ok(time) = Timestamp::from_millisecond(milliseconds) else { return "unknown".to_owned() };
+    let age = Timestamp::now().duration_since(time);
+    match (age.as_mins(), age.as_hours(), age.as_hours() / 24) {
+        (..0, ..) => minute(milliseconds),
+        (0, ..) => "just now".to_owned(),
+        (minutes @ ..60, ..) => format!("{minutes} min ago"),
+        (_, hours @ ..24, _) => format!("{hours} h ago"),
+        (.., 1) => "1 day ago".to_owned(),
+        (.., days @ ..14) => format!("{days} days ago"),
+        _ => day(milliseconds),
+    }
+}
+
+/// As much of a session's id as people need, and as `find` understands: the beginning of a UUID or
+/// of another long name; of a sub-agent's, its session's and its own.
+pub(crate) fn short_id(id: &str) -> String {
+    let is_uuid = |id: &str| {
+        id.len() == 36 && id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+    };
+    let first = |id: &str, characters| id.chars().take(characters).collect::<String>();
+    match id.rsplit_once('/') {
+        Some((parent, own)) if is_uuid(parent) => format!("{}/{own}", first(parent, 8)),
+        // Named after a file; its folder is not needed.
+        Some((_, own)) => first(own, LONGEST_ID),
+        None if is_uuid(id) => first(id, 8),
+        None => first(id, LONGEST_ID),
+    }
 }
 
 /// How long a time is ago, in days.

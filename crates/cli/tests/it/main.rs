@@ -19,6 +19,7 @@ mod refusals;
 mod restore;
 mod rows;
 mod service;
+mod sessions;
 mod status;
 mod sync;
 mod terminal;

@@ -17,6 +17,7 @@ mod damaged;
 mod doctor;
 mod faults;
 mod forget;
+mod fresh;
 mod index_faults;
 mod kill;
 mod log;
