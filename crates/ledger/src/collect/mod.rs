@@ -486,7 +486,7 @@ impl Run<'_> {
         })?;
         let (work, mut more) =
             readers.done.into_inner().map_err(|_| Error::damaged("a reader stopped".to_owned()))?;
-        // A file that is damaged, or turned out to be no transcript, was looked into all the same.
+        // A file that is damaged, or no transcript, was looked into all the same.
         let unread = more.iter().filter(|skip| !skip.reason.is_read()).count();
         skipped.append(&mut more);
         report.bytes_read += work.bytes_read;
