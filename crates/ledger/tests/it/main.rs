@@ -30,6 +30,7 @@ mod restores;
 mod rewrites;
 mod rows;
 mod secrets;
+mod sessions;
 mod spec;
 mod torture;
 mod truth;
