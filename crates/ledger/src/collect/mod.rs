@@ -22,6 +22,7 @@ mod index;
 pub(crate) mod known;
 mod lines;
 mod look;
+mod piece;
 mod plan;
 mod position;
 mod read;
