@@ -46,7 +46,7 @@ pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;
 pub use project::rebuild::rebuild;
 pub use query::{
-    Filter, Sessions, cursors, find_session, projects, session, sessions, status,
-    status_without_ledger,
+    Filter, Sessions, UsageBy, UsageRequest, cursors, find_session, projects, session, sessions,
+    status, status_without_ledger, usage,
 };
 pub use restore::{Generations, InPlace, What, put_back, restore};

@@ -6,6 +6,7 @@ use foldhash::HashMap;
 use quipu_transcript::format::Format;
 use rusqlite::{Connection, OptionalExtension};
 
+use super::quarters::Quarters;
 use super::session::{Name, Session};
 use super::usage;
 use crate::Result;
@@ -19,6 +20,8 @@ pub(crate) struct Sessions {
     open: BTreeMap<SessionRow, (Name, Session)>,
     /// Responses whose bills were written and have to be compared with their copies.
     billed: BTreeSet<i64>,
+    /// How their sums changed.
+    quarters: Quarters,
 }
 
 /// At most this many sessions are kept open between two commits.
@@ -82,15 +85,17 @@ impl Sessions {
         for (name, session) in self.open.values_mut() {
             session.save(conn, name)?;
             session.calls.save(conn, session.row)?;
-            session.bills.save(conn, session.row, session.is_complete, &mut self.billed)?;
+            let (billed, quarters) = (&mut self.billed, &mut self.quarters);
+            session.bills.save(conn, session.row, session.is_complete, billed, quarters)?;
         }
         Ok(())
     }
 
-    /// Decides which copies of the responses that were billed since the last commit count. All
-    /// sessions must be saved.
+    /// Decides which copies of the responses that were billed since the last commit count, and
+    /// brings their sums up to date. All sessions must be saved.
     pub(crate) fn recount(&mut self, conn: &Connection) -> Result<()> {
-        usage::recount_all(conn, std::mem::take(&mut self.billed))
+        usage::recount_all(conn, std::mem::take(&mut self.billed), &mut self.quarters)?;
+        self.quarters.save(conn)
     }
 
     /// Writes all rows that changed and lets go of them.

@@ -5,6 +5,7 @@ pub(crate) mod find;
 mod listed;
 mod sessions;
 mod status;
+mod usage;
 
 use rusqlite::Connection;
 
@@ -16,6 +17,7 @@ use crate::wire::Cursor;
 pub use listed::Filter;
 pub use sessions::{Sessions, projects, session, sessions};
 pub use status::{status, status_without_ledger};
+pub use usage::{UsageBy, UsageRequest, usage};
 
 /// The session that a person means: its id or an unambiguous beginning of it, `AGENT/ID`, a key that
 /// leads to it, or `last`.
