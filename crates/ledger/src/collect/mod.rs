@@ -23,6 +23,7 @@ pub(crate) mod known;
 mod lines;
 mod look;
 mod phases;
+mod piece;
 mod plan;
 mod position;
 mod read;
