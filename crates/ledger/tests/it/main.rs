@@ -29,6 +29,7 @@ mod rewrites;
 mod rows;
 mod secrets;
 mod spec;
+mod sql;
 mod torture;
 mod truth;
 mod usage;
