@@ -116,7 +116,10 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
     use quipu_ledger::Error;
     let hint = match error {
         Error::NoMatch { what: "session", .. } => {
-            "give an id or the beginning of one; `quipu cursors --json` lists every file with its session's id"
+            "give an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists them"
+        }
+        Error::NoMatch { what: "file", .. } => {
+            "give a file's name or the end of its path; `quipu cursors` lists every collected file"
         }
         Error::NoMatch { .. } => "`quipu cursors` lists how many generations each file has had",
         Error::Ambiguous { candidates, .. } => return candidates_hint(candidates),

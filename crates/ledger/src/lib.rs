@@ -11,6 +11,7 @@ mod beside;
 mod chunks;
 mod clock;
 mod collect;
+mod damaged;
 mod doctor;
 mod error;
 mod forget;
@@ -48,4 +49,4 @@ pub use query::{
     find_session, note_versions, notes, projects, session, sessions, sql, status,
     status_without_ledger, usage,
 };
-pub use restore::{Generations, What, restore};
+pub use restore::{Generations, InPlace, What, put_back, restore};

@@ -15,6 +15,7 @@ mod overview;
 mod projects;
 mod rebuild;
 mod restore;
+mod resume;
 mod service;
 mod sessions;
 mod sql;
@@ -40,6 +41,7 @@ use crate::{logging, machine, paths, roots};
 pub(crate) enum Command {
     Projects(projects::Args),
     Sessions(sessions::Args),
+    Resume(resume::Args),
     Sync(sync::Args),
     Watch(watch::Args),
     Service(service::Args),
@@ -66,6 +68,7 @@ impl Command {
         match self {
             Command::Projects(args) => projects::run(args, context),
             Command::Sessions(args) => sessions::run(args, context),
+            Command::Resume(args) => resume::run(args, context),
             Command::Sync(args) => sync::run(args, context),
             Command::Watch(args) => watch::run(args, context),
             Command::Service(args) => service::run(args, context),
