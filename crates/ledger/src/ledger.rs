@@ -131,6 +131,11 @@ impl Ledger {
         &self.conn
     }
 
+    /// The connection, to set it up for one purpose.
+    pub(crate) fn conn_mut(&mut self) -> &mut Connection {
+        &mut self.conn
+    }
+
     /// Runs `write` in one transaction: all of it is stored, or nothing.
     pub(crate) fn write<T>(
         &mut self,
