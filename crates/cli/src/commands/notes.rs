@@ -87,15 +87,20 @@ fn list(context: &mut Context, reading: &reading::Reading, notes: &[Note]) -> Re
         columns.push(Column::numbers("size"));
     }
     columns.push(Column::words("changed"));
-    let rows = notes.iter().map(|note| row(note, is_wide)).collect();
+    let is_mixed = notes.windows(2).any(|pair| pair[0].agent != pair[1].agent);
+    let rows = notes.iter().map(|note| row(note, is_wide, is_mixed)).collect();
     context.output.table(0, &columns, rows)?;
     Ok(())
 }
 
-fn row(note: &Note, is_wide: bool) -> Vec<Text> {
+/// One line. Where there is no column for agents, their names come first, if there are several.
+fn row(note: &Note, is_wide: bool, is_mixed: bool) -> Vec<Text> {
     let when = if is_wide { minute } else { day };
     let changed = Text::of(Look::Dim, note.updated_at.map(when).unwrap_or_default());
-    let mut row = vec![Text::plain(&note.name)];
+    let mut row = vec![match is_mixed && !is_wide {
+        true => Text::plain(format!("{}/{}", note.agent, note.name)),
+        false => Text::plain(&note.name),
+    }];
     if is_wide {
         row.push(Text::plain(&note.agent));
     }
