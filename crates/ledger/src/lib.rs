@@ -41,5 +41,5 @@ pub use forget::{foresee, forget};
 pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;
 pub use project::rebuild::rebuild;
-pub use query::{cursors, status, status_without_ledger};
+pub use query::{Choice, Story, cursors, status, status_without_ledger};
 pub use restore::{Generations, What, restore};

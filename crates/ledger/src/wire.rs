@@ -7,6 +7,12 @@ use serde::Serialize;
 
 use crate::collect::Written;
 
+mod story;
+
+pub use story::{
+    ShownCall, ShownCompaction, ShownEntry, ShownResult, ShownRewind, StoryCounts, StoryHead,
+};
+
 /// What a sync did.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SyncReport {

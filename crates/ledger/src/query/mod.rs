@@ -2,6 +2,7 @@
 
 pub(crate) mod find;
 mod status;
+mod story;
 
 use rusqlite::Connection;
 
@@ -10,6 +11,7 @@ use crate::ledger::Ledger;
 use crate::wire::Cursor;
 
 pub use status::{status, status_without_ledger};
+pub use story::{Choice, Story};
 
 /// How far each followed file was read, by format and path.
 pub fn cursors(ledger: &Ledger) -> Result<Vec<Cursor>> {

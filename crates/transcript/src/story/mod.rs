@@ -25,7 +25,7 @@ pub const CALL_COLUMNS: usize = 120;
 /// What one entry tells.
 #[derive(Debug, Clone, Default)]
 pub struct StoryItem<'a> {
-    /// The agent's id of the entry. `None` where it gave none.
+    /// The agent's id of the entry, or the ledger's name for it where the agent gave none.
     pub id: Option<Cow<'a, str>>,
     /// The number by which the ledger knows the entry. 0 until it is known.
     pub entry: i64,
@@ -185,6 +185,8 @@ pub struct StoryResult<'a> {
     pub output_file: Option<Cow<'a, str>>,
     /// How many pictures it carries.
     pub images: u32,
+    /// The session has no call that it answers.
+    pub is_orphan: bool,
 }
 
 /// How a call ended. An error that was recorded and a text that only mentions one are different.
@@ -200,6 +202,15 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The word that is printed.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Fine => "fine",
+            Outcome::Mentions => "mentions_error",
+            Outcome::Failed => "failed",
+        }
+    }
+
     /// How a result ended, given what was recorded and whether its words may be looked at.
     pub fn of(is_error: bool, mentions_error: bool) -> Outcome {
         match (is_error, mentions_error) {
@@ -275,6 +286,12 @@ impl StoryItem<'_> {
             && (!matches!(self.kind, ItemKind::Message)
                 || self.is_interrupt
                 || self.pieces.iter().any(|piece| piece.is_told(telling)))
+    }
+
+    /// Whether it says something by itself. What a tool answered belongs to the call.
+    pub fn speaks(&self) -> bool {
+        !matches!(self.kind, ItemKind::Message)
+            || self.pieces.iter().any(|piece| !matches!(piece, Piece::Result(_)))
     }
 
     /// The words of the human or the agent, pieces joined by newlines.

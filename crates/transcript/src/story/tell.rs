@@ -111,5 +111,6 @@ fn result<'e>(format: &dyn Format, result: &'e ToolResult<'_>) -> StoryResult<'e
         outcome: Outcome::of(result.is_error, mentions),
         output_file: result.output_file.as_deref().map(Cow::Borrowed),
         images: result.images,
+        is_orphan: false,
     }
 }
