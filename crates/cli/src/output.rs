@@ -5,13 +5,14 @@
 
 mod ask;
 mod number;
+mod pager;
 mod progress;
 mod safe;
 mod table;
 mod text;
 
 use std::ffi::OsStr;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
 use serde::Serialize;
@@ -24,6 +25,7 @@ pub(crate) use text::{Look, Text};
 
 use crate::args::ColorWhen;
 use crate::error::CommandError;
+use pager::Sink;
 
 /// The width of a terminal that does not say how wide it is.
 const ORDINARY_WIDTH: usize = 80;
@@ -45,7 +47,7 @@ pub(crate) enum Loudness {
 /// Where everything that is said goes through.
 #[derive(Debug)]
 pub(crate) struct Output {
-    stdout: BufWriter<io::Stdout>,
+    stdout: Sink,
     loudness: Loudness,
     colours_stdout: bool,
     colours_stderr: bool,
@@ -60,7 +62,7 @@ impl Output {
         let stdout = io::stdout();
         let width = width_of(&stdout);
         let mut output = Output {
-            stdout: BufWriter::new(stdout),
+            stdout: Sink::new(),
             loudness,
             colours_stdout: false,
             colours_stderr: false,
@@ -87,6 +89,21 @@ impl Output {
     /// True if only results and errors are wanted.
     pub(crate) fn is_quiet(&self) -> bool {
         self.loudness == Loudness::Quiet
+    }
+
+    /// From now on results that are longer than the screen go to a pager, if somebody looks.
+    pub(crate) fn page(&mut self) -> io::Result<()> {
+        self.stdout.page()
+    }
+
+    /// How wide a line of a result may be; `None` where nothing limits it.
+    pub(crate) fn width(&self) -> Option<usize> {
+        self.width
+    }
+
+    /// True if a person sees the results as they come.
+    pub(crate) fn is_seen(&self) -> bool {
+        io::stdout().is_terminal()
     }
 
     /// Writes one line of a result, wrapped.
@@ -241,7 +258,7 @@ impl Output {
 
     /// Writes what is still held back.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
-        self.stdout.flush()
+        self.stdout.finish()
     }
 
     fn write(&mut self, line: &Text) -> io::Result<()> {

@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
@@ -42,6 +42,17 @@ pub struct Ledger {
     opened: Opened,
     /// Once it is set, nothing more is written.
     stop: Option<Arc<AtomicBool>>,
+    /// Set while somebody waits for an answer.
+    hurry: Option<Hurry>,
+}
+
+/// How long collecting may keep somebody waiting.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hurry {
+    /// For another writer, each time.
+    pub(crate) wait: Duration,
+    /// No new transaction begins after this moment.
+    pub(crate) until: Instant,
 }
 
 impl Ledger {
@@ -64,8 +75,14 @@ impl Ledger {
         }
         let (conn, opened) = connect(path, path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         conn.pragma_update(None, "synchronous", "NORMAL")?;
-        let mut ledger =
-            Ledger { path: path.to_owned(), conn, lock: Some(lock), opened, stop: None };
+        let mut ledger = Ledger {
+            path: path.to_owned(),
+            conn,
+            lock: Some(lock),
+            opened,
+            stop: None,
+            hurry: None,
+        };
         ledger.bring_up()?;
         ledger.opened.note_log(path);
         Ok(ledger)
@@ -95,7 +112,7 @@ impl Ledger {
             (connected, _) => connected?,
         };
         refuse_newer(&conn, path)?;
-        Ok(Ledger { path: path.to_owned(), conn, lock: None, opened, stop: None })
+        Ok(Ledger { path: path.to_owned(), conn, lock: None, opened, stop: None, hurry: None })
     }
 
     /// Whether nothing was ever collected into it.
@@ -127,7 +144,12 @@ impl Ledger {
         if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return Err(Error::Stopped);
         }
-        let held = self.lock.as_ref().map(|lock| lock.acquire(LONGEST_WAIT));
+        let wait = self.hurry.map_or(LONGEST_WAIT, |hurry| hurry.wait);
+        let held = self.lock.as_ref().map(|lock| lock.acquire(wait));
+        // Whoever is in a hurry does not stand in a second queue.
+        if self.hurry.is_some() && held.as_ref().is_some_and(|held| !held.is_held()) {
+            return Err(Error::Busy { path: self.path.clone(), seconds: 0 });
+        }
         let tx = self
             .conn
             .transaction_with_behavior(TransactionBehavior::Immediate)
@@ -154,6 +176,18 @@ impl Ledger {
     /// The queue of writers, to see whether another process waits for its turn.
     pub(crate) fn queue(&self) -> Option<Arc<WriteLock>> {
         self.lock.clone()
+    }
+
+    /// From now on, or no longer, somebody waits for an answer.
+    pub(crate) fn set_hurry(&mut self, hurry: Option<Hurry>) -> Result<()> {
+        self.conn.busy_timeout(hurry.map_or(LONGEST_WAIT, |hurry| hurry.wait))?;
+        self.hurry = hurry;
+        Ok(())
+    }
+
+    /// The moment after which whoever is in a hurry does not want to wait any more.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.hurry.map(|hurry| hurry.until)
     }
 
     /// Gives unused pages back to the file system when they have become many.

@@ -21,6 +21,8 @@ const TRUTH: &[&str] = &[
     include_str!("schema/truth_v1.sql"),
     // 2: indexes, and rows of other programs' databases.
     include_str!("schema/truth_v2.sql"),
+    // 3: which machine collects into it.
+    include_str!("schema/truth_v3.sql"),
 ];
 
 const PROJECTION: &str = include_str!("schema/projection.sql");

@@ -20,3 +20,4 @@ mod recover;
 pub mod rows;
 pub mod story;
 pub mod time;
+pub mod when;

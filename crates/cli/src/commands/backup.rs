@@ -99,6 +99,8 @@ fn restore(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
         }
     }
     let report = prepared.swap().map_err(|error| cannot_restore(error, &ledger))?;
+    // It is no copy any more: this machine collects into it.
+    drop(context.open_to_collect()?);
     if !report.forgotten.is_empty() {
         let warning = format!(
             "{} that {} forgotten after this backup was made {} back: {}",

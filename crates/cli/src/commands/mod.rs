@@ -24,7 +24,7 @@ use crate::args::{self, ColorWhen, Global};
 use crate::error::{CommandError, Kind, Result};
 use crate::output::{Loudness, Output};
 use crate::settings::{self, Settings};
-use crate::{logging, paths, roots};
+use crate::{logging, machine, paths, roots};
 
 /// What quipu can do.
 #[derive(Debug, clap::Subcommand)]
@@ -64,17 +64,24 @@ impl Command {
 
 /// What every command works with.
 #[derive(Debug)]
-struct Context {
-    settings: Settings,
-    output: Output,
+pub(crate) struct Context {
+    pub(crate) settings: Settings,
+    pub(crate) output: Output,
     /// Print for machines.
-    is_json: bool,
+    pub(crate) is_json: bool,
 }
 
 impl Context {
     /// Where files are looked for.
-    fn roots(&self) -> Vec<RootPath> {
+    pub(crate) fn roots(&self) -> Vec<RootPath> {
         roots::flatten(&self.settings.roots, self.settings.selection())
+    }
+
+    /// Opens the ledger to collect into it, creating it if absent.
+    fn open_to_collect(&self) -> Result<Ledger> {
+        let mut ledger = self.open()?;
+        quipu_ledger::adopt(&mut ledger, machine::name())?;
+        Ok(ledger)
     }
 
     /// Opens the ledger for writing, creating it if absent.
@@ -88,7 +95,7 @@ impl Context {
     }
 
     /// A path as people like to see it.
-    fn show(&self, path: impl AsRef<Path>) -> String {
+    pub(crate) fn show(&self, path: impl AsRef<Path>) -> String {
         paths::shorten(path.as_ref(), self.settings.home.as_deref())
     }
 }

@@ -15,7 +15,7 @@ struct Overview<'a> {
 }
 
 pub(super) fn run(context: &mut Context) -> Result<()> {
-    let mut ledger = context.open()?;
+    let mut ledger = context.open_to_collect()?;
     let report = sync::gather(context, &mut ledger)?;
     if report.sources_changed > 0 {
         // What the import left in the write-ahead log would count as the ledger's size.

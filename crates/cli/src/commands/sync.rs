@@ -22,7 +22,7 @@ use crate::output::{Look, Text, bytes, count, number};
 pub(crate) struct Args {}
 
 pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
-    let mut ledger = context.open()?;
+    let mut ledger = context.open_to_collect()?;
     let report = gather(context, &mut ledger)?;
     if context.is_json {
         context.output.json(&report)?;

@@ -14,6 +14,7 @@ use signal_hook::iterator::Signals;
 
 use super::Context;
 use crate::error::{CommandError, Result};
+use crate::machine;
 use crate::output::{Bar, Line, Look, Output, Text, count, now_ms, second};
 
 /// Keep collecting until Ctrl-C
@@ -49,16 +50,20 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
         output: &mut context.output,
     };
     let mut failure = None;
-    let watched =
-        watch(&context.settings.ledger.value, &roots, &Timing::default(), &stop, &mut |event| {
-            match show.event(event) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    failure = Some(error);
-                    ControlFlow::Break(())
-                }
+    let watched = watch(
+        &context.settings.ledger.value,
+        machine::name(),
+        &roots,
+        &Timing::default(),
+        &stop,
+        &mut |event| match show.event(event) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
             }
-        });
+        },
+    );
     show.end()?;
     match failure {
         Some(error) => Err(error.into()),

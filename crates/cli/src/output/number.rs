@@ -1,5 +1,6 @@
 //! Numbers, sizes and dates as people read them. Never used for JSON.
 
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 /// A number with its thousands apart: `1,234,567`.
@@ -49,22 +50,26 @@ pub(crate) fn ratio(part: u64, whole: u64) -> Option<String> {
     (whole > 0).then(|| format!("{:.2}", part as f64 / whole as f64))
 }
 
-/// The day of a time in milliseconds UTC: `2026-11-15`.
+/// The day of a time in milliseconds UTC, where we are: `2026-11-15`.
 pub(crate) fn day(milliseconds: i64) -> String {
-    Timestamp::from_millisecond(milliseconds)
-        .map_or_else(|_| "unknown".to_owned(), |time| time.strftime("%Y-%m-%d").to_string())
+    local(milliseconds, "%Y-%m-%d")
 }
 
-/// The minute of a time in milliseconds UTC: `2026-11-15 18:00`.
+/// The minute of a time in milliseconds UTC, where we are: `2026-11-15 18:00`.
 pub(crate) fn minute(milliseconds: i64) -> String {
-    Timestamp::from_millisecond(milliseconds)
-        .map_or_else(|_| "unknown".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M").to_string())
+    local(milliseconds, "%Y-%m-%d %H:%M")
 }
 
-/// The second of a day of a time in milliseconds UTC: `18:00:07`.
+/// The second of a day of a time in milliseconds UTC, where we are: `18:00:07`.
 pub(crate) fn second(milliseconds: i64) -> String {
-    Timestamp::from_millisecond(milliseconds)
-        .map_or_else(|_| "unknown".to_owned(), |time| time.strftime("%H:%M:%S").to_string())
+    local(milliseconds, "%H:%M:%S")
+}
+
+fn local(milliseconds: i64, shape: &str) -> String {
+    Timestamp::from_millisecond(milliseconds).map_or_else(
+        |_| "unknown".to_owned(),
+        |time| time.to_zoned(TimeZone::system()).strftime(shape).to_string(),
+    )
 }
 
 /// Now, in milliseconds UTC.

@@ -113,6 +113,7 @@ impl Home {
             .args(arguments)
             .env_clear()
             .env("HOME", self.folder.path())
+            .env("TZ", "UTC")
             .current_dir(self.folder.path())
             .stdin(Stdio::null());
         command

@@ -31,6 +31,7 @@ mod tail;
 mod view;
 mod write;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -166,6 +167,35 @@ pub(crate) struct Sweep {
     pub(crate) folders: Vec<Folder>,
     /// Files and folders that should be read and cannot, and why.
     pub(crate) unreadable: Vec<(PathBuf, String)>,
+    /// What there was no time for.
+    pub(crate) pending: Pending,
+}
+
+/// What is new and was left for later, because somebody waits for an answer.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pending {
+    /// In files.
+    pub(crate) bytes: u64,
+    /// Files.
+    pub(crate) files: u64,
+    /// Databases: how much is new in them is known only when it is read.
+    pub(crate) databases: u64,
+}
+
+impl Pending {
+    pub(crate) fn is_none(self) -> bool {
+        self == Pending::default()
+    }
+
+    fn add(&mut self, jobs: &[Job]) {
+        self.files += jobs.len() as u64;
+        self.bytes += jobs.iter().map(Job::unread).sum::<u64>();
+    }
+}
+
+/// True once there is no time for anything more.
+pub(crate) fn is_over(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| Instant::now() >= deadline)
 }
 
 /// Collects everything new under `roots`, and says where it looked.
@@ -176,7 +206,9 @@ pub(crate) fn sweep(
 ) -> Result<Sweep> {
     let roots = &resolve(roots);
     let mut sweep = Sweep::default();
-    forget::go_on(ledger);
+    if ledger.deadline().is_none() {
+        forget::go_on(ledger);
+    }
     if rebuild::is_behind(ledger.conn())? {
         rebuild::catch_up(ledger, &mut |done, total| {
             progress(Progress::Rebuilding { done, total })
@@ -184,15 +216,19 @@ pub(crate) fn sweep(
     }
     for attempt in 1..=TRIES {
         let forgotten = Forgotten::load(ledger.conn())?;
+        sweep.pending = Pending::default();
         match collect_once(ledger, roots, &forgotten, &mut sweep, progress) {
             Ok(0) => break,
+            Ok(_) if is_over(ledger.deadline()) => break,
             Ok(_) => {}
             // What a reader wanted to compare with may have been forgotten meanwhile.
             Err(_) if attempt < TRIES && Forgotten::load(ledger.conn())? != forgotten => {}
             Err(error) => return Err(error),
         }
     }
-    finish(ledger, &sweep.report, progress)?;
+    if sweep.pending.is_none() {
+        finish(ledger, &sweep.report, progress)?;
+    }
     Ok(sweep)
 }
 
@@ -298,14 +334,18 @@ fn carry_out(
     let mut dropped = 0;
     let databases = plan.databases.take();
     for jobs in phases(roots, plan) {
-        if !jobs.is_empty() {
-            dropped += run(ledger, roots, &jobs, forgotten, report, &mut skipped, progress)?;
+        if is_over(ledger.deadline()) {
+            sweep.pending.add(&jobs);
+        } else if !jobs.is_empty() {
+            let mut run =
+                Run { ledger, roots, jobs: &jobs, forgotten, pending: &mut sweep.pending };
+            dropped += run.run(report, &mut skipped, progress)?;
         }
     }
     // What is in a database may repeat what is in files, so files come first.
     if let Some(databases) = databases {
-        let mut sync =
-            rows::Sync { ledger, roots, forgotten, report, skipped: &mut skipped, progress };
+        let (skipped, pending) = (&mut skipped, &mut sweep.pending);
+        let mut sync = rows::Sync { ledger, roots, forgotten, report, skipped, pending, progress };
         dropped += sync.databases(&databases)?;
     }
     report.skipped = summarise(roots, &skipped);
@@ -378,59 +418,103 @@ enum Alike {
     Session(&'static str, Option<String>, String),
 }
 
-/// Reads and writes some jobs. Returns how many were dropped.
-fn run(
-    ledger: &mut Ledger,
-    roots: &[RootPath],
-    jobs: &[Job],
-    forgotten: &Forgotten,
-    report: &mut SyncReport,
-    skipped: &mut Vec<Skipped>,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<usize> {
-    let units = units(jobs);
-    let queue = ledger.queue();
-    let workers = thread::available_parallelism()
-        .map_or(1, |cores| cores.get().saturating_sub(1))
-        .clamp(1, 4)
-        .min(units.len());
-    // A reader takes a turn for each unit, and the writer gives it back when the unit is written:
-    // what is in memory stays bounded however small the units are.
-    let (give_turn, turns) = mpsc::channel();
-    for _ in 0..workers + AHEAD {
-        let _ = give_turn.send(());
-    }
-    let readers = Readers {
-        path: ledger.path().to_owned(),
-        roots,
-        jobs,
-        units: &units,
-        forgotten,
-        next: AtomicUsize::new(0),
-        turns: Mutex::new(turns),
-        done: Mutex::new((Work::default(), Vec::new())),
-    };
-    let mut writer = Writer::new(roots, jobs, forgotten);
-    let (senders, receivers): (Vec<_>, Vec<_>) =
-        units.iter().map(|_| mpsc::sync_channel::<Result<Batch>>(QUEUE)).unzip();
-    let senders: Vec<Mutex<Option<mpsc::SyncSender<Result<Batch>>>>> =
-        senders.into_iter().map(|sender| Mutex::new(Some(sender))).collect();
-    thread::scope(|scope| -> Result<()> {
-        for _ in 0..workers {
-            scope.spawn(|| readers.run(&senders));
+/// Some jobs, to be read and written.
+struct Run<'a> {
+    ledger: &'a mut Ledger,
+    roots: &'a [RootPath],
+    jobs: &'a [Job],
+    forgotten: &'a Forgotten,
+    pending: &'a mut Pending,
+}
+
+impl Run<'_> {
+    /// Reads and writes them. Returns how many were dropped.
+    fn run(
+        &mut self,
+        report: &mut SyncReport,
+        skipped: &mut Vec<Skipped>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<usize> {
+        let units = units(self.jobs);
+        let workers = thread::available_parallelism()
+            .map_or(1, |cores| cores.get().saturating_sub(1))
+            .clamp(1, 4)
+            .min(units.len());
+        // A reader takes a turn for each unit, and the writer gives it back when the unit is
+        // written: what is in memory stays bounded however small the units are.
+        let (give_turn, turns) = mpsc::channel();
+        for _ in 0..workers + AHEAD {
+            let _ = give_turn.send(());
         }
-        let mut batches = receivers.into_iter().flat_map(move |unit| {
-            let give_turn = give_turn.clone();
-            let ended = std::iter::from_fn(move || {
-                let _ = give_turn.send(());
-                None
+        let readers = Readers {
+            path: self.ledger.path().to_owned(),
+            roots: self.roots,
+            jobs: self.jobs,
+            units: &units,
+            forgotten: self.forgotten,
+            next: AtomicUsize::new(0),
+            turns: Mutex::new(turns),
+            done: Mutex::new((Work::default(), Vec::new())),
+        };
+        let mut writer = Writer::new(self.roots, self.jobs, self.forgotten);
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            units.iter().map(|_| mpsc::sync_channel::<Result<Batch>>(QUEUE)).unzip();
+        let senders: Vec<Mutex<Option<mpsc::SyncSender<Result<Batch>>>>> =
+            senders.into_iter().map(|sender| Mutex::new(Some(sender))).collect();
+        let units_done = Cell::new(0);
+        thread::scope(|scope| -> Result<()> {
+            for _ in 0..workers {
+                scope.spawn(|| readers.run(&senders));
+            }
+            let mut batches = receivers.into_iter().flat_map(|unit| {
+                let give_turn = give_turn.clone();
+                let units_done = &units_done;
+                let ended = std::iter::from_fn(move || {
+                    units_done.set(units_done.get() + 1);
+                    let _ = give_turn.send(());
+                    None
+                });
+                unit.into_iter().chain(ended)
             });
-            unit.into_iter().chain(ended)
-        });
+            let written = self.write(&mut batches, &mut writer, progress);
+            // Without batches to send and turns to take, the readers stop.
+            drop(batches);
+            drop(give_turn);
+            written
+        })?;
+        let (work, mut more) =
+            readers.done.into_inner().map_err(|_| Error::damaged("a reader stopped".to_owned()))?;
+        // A file that turned out to be no transcript was looked into all the same.
+        let unread = more.iter().filter(|skip| skip.reason != Reason::NotATranscript).count();
+        skipped.append(&mut more);
+        report.bytes_read += work.bytes_read;
+        report.bytes_verified += work.bytes_verified;
+        report.lines_parsed += work.lines_parsed;
+        let dropped = write::dropped(&writer.progress);
+        let done = units.get(units_done.get()).map_or(self.jobs.len(), |unit| unit.start);
+        for (job, progress) in self.jobs.iter().zip(&writer.progress).skip(done) {
+            match progress {
+                write::Progress::At(position) if position.reached() >= job.size => {}
+                _ => self.pending.add(std::slice::from_ref(job)),
+            }
+        }
+        report.sources_changed += done.saturating_sub(dropped + unread) as u64;
+        report.add(&writer.written, writer.fold.problems);
+        Ok(dropped)
+    }
+
+    /// Writes what the readers send, until there is nothing more, or no time.
+    fn write(
+        &mut self,
+        batches: &mut dyn Iterator<Item = Result<Batch>>,
+        writer: &mut Writer<'_>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<()> {
+        let (queue, deadline) = (self.ledger.queue(), self.ledger.deadline());
         while let Some(first) = batches.next() {
             let (mut stored, mut weight) = (0, 0);
             let began = Instant::now();
-            ledger.write(|tx| {
+            self.ledger.write(|tx| {
                 writer.begin(tx)?;
                 let mut next = Some(first);
                 while let Some(batch) = next {
@@ -439,7 +523,7 @@ fn run(
                     weight += batch.weight;
                     writer.batch(tx, batch)?;
                     let somebody_waits = queue.as_ref().is_some_and(|queue| queue.someone_waits());
-                    let is_long = began.elapsed() >= LONGEST_TRANSACTION;
+                    let is_long = began.elapsed() >= LONGEST_TRANSACTION || is_over(deadline);
                     if weight >= TRANSACTION || is_long || somebody_waits {
                         break;
                     }
@@ -448,21 +532,12 @@ fn run(
                 writer.end(tx)
             })?;
             progress(Progress::Stored { bytes: stored });
+            if is_over(deadline) {
+                break;
+            }
         }
         Ok(())
-    })?;
-    let (work, mut more) =
-        readers.done.into_inner().map_err(|_| Error::damaged("a reader stopped".to_owned()))?;
-    // A file that turned out to be no transcript was looked into all the same.
-    let unread = more.iter().filter(|skip| skip.reason != Reason::NotATranscript).count();
-    skipped.append(&mut more);
-    report.bytes_read += work.bytes_read;
-    report.bytes_verified += work.bytes_verified;
-    report.lines_parsed += work.lines_parsed;
-    let dropped = write::dropped(&writer.progress);
-    report.sources_changed += jobs.len().saturating_sub(dropped + unread) as u64;
-    report.add(&writer.written, writer.fold.problems);
-    Ok(dropped)
+    }
 }
 
 /// Groups jobs so that each unit of work is worth a batch.

@@ -23,6 +23,11 @@ pub(crate) struct Position {
 }
 
 impl Position {
+    /// Bytes that are in the ledger.
+    pub(super) fn reached(&self) -> u64 {
+        self.cursor + self.tail_length
+    }
+
     pub(super) fn of(known: &Known) -> Position {
         Position {
             source: known.source,

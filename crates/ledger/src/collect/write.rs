@@ -127,6 +127,7 @@ impl<'a> Writer<'a> {
             )?
             .execute([])?;
         }
+        tx.prepare_cached("UPDATE ledger SET collected_at = ?1")?.execute([clock::now_ms()])?;
         self.tails.clear();
         Ok(())
     }

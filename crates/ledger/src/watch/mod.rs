@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::collect::{Progress, RootPath, Sweep, look_at, sweep};
+use crate::fresh::adopt;
 use crate::ledger::Ledger;
 use crate::opened::FileId;
 use crate::wire::SyncReport;
@@ -84,13 +85,14 @@ pub enum Event<'a> {
 /// Whom a watch tells. Whoever does not want to hear more ends it.
 pub type Tell<'a> = dyn FnMut(Event<'_>) -> ControlFlow<()> + 'a;
 
-/// Collects everything under `roots` into the ledger at `path`, and goes on collecting what changes
+/// Collects everything under `roots` into the ledger at `path`, which becomes that of `machine`, and goes on collecting what changes
 /// until `stop` says so.
 ///
 /// Ends with an error only if waiting does not help: the ledger is another program's, damaged, or
 /// a newer quipu's.
 pub fn watch(
     path: &Path,
+    machine: &str,
     roots: &[RootPath],
     timing: &Timing,
     stop: &Stop,
@@ -99,6 +101,7 @@ pub fn watch(
     let inbox = Arc::clone(&stop.inbox);
     let mut watch = Watch {
         path,
+        machine,
         roots,
         ledger: None,
         file: None,
@@ -127,6 +130,7 @@ pub fn watch(
 
 struct Watch<'a> {
     path: &'a Path,
+    machine: &'a str,
     roots: &'a [RootPath],
     ledger: Option<Ledger>,
     /// Which file the ledger was when it was opened last. Once that is closed, a new file may get
@@ -240,7 +244,7 @@ impl Watch<'_> {
         self.open()?;
         let Some(ledger) = &mut self.ledger else { return Ok(false) };
         let tell = &mut self.tell;
-        let Sweep { report, folders, unreadable } =
+        let Sweep { report, folders, unreadable, .. } =
             sweep(ledger, roots, &mut |progress| tell(Event::Progress(progress)))?;
         self.is_replaced = false;
         self.note(&report);
@@ -305,6 +309,7 @@ impl Watch<'_> {
                 let is_new = self.path.symlink_metadata().is_err();
                 let mut ledger = Ledger::open(self.path)?;
                 ledger.stop_on(self.inbox.stopped());
+                adopt(&mut ledger, self.machine)?;
                 let file = Some(ledger.file());
                 let before = std::mem::replace(&mut self.file, file);
                 let is_other = before.is_some() && before != file;

@@ -32,7 +32,7 @@ fn expected() -> std::collections::BTreeMap<String, Vec<u8>> {
 #[track_caller]
 fn check_complete(home: &Home) {
     home.sync();
-    assert_eq!(home.one::<i64>("PRAGMA user_version"), 2);
+    assert_eq!(home.one::<i64>("PRAGMA user_version"), 3);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records WHERE generation <> 1"), 78);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sources WHERE kind = 'file'"), 5);
     assert!(home.restored(Generations::All) == expected(), "other bytes came back");

@@ -45,7 +45,7 @@ impl Watching<'_> {
                 let link = fs::read_link("/proc/thread-self").ok();
                 *thread_number.lock().unwrap() =
                     link.map(|link| link.file_name().unwrap().to_string_lossy().into_owned());
-                watch(&path, &roots, &timing, &stop, &mut |event| {
+                watch(&path, "here", &roots, &timing, &stop, &mut |event| {
                     told.lock().unwrap().extend(tell(&event));
                     ControlFlow::Continue(())
                 })

@@ -33,7 +33,6 @@ use std::path::Path;
 
 use quipu_transcript::format::Part;
 
-use super::Progress;
 use super::batch::RowCursor;
 use super::discover::{Discovery, Found, Reason, RootPath, Skipped, absolute, path_bytes};
 use super::index::{IndexUpdate, without_forgotten};
@@ -41,6 +40,7 @@ use super::known::{self, Known};
 use super::plan::{Job, Kind, Plan, is_absent};
 use super::position;
 use super::write::Writer;
+use super::{Pending, Progress, is_over};
 use crate::forget::Forgotten;
 use crate::ledger::Ledger;
 use crate::wire::{SyncReport, UNREADABLE};
@@ -62,6 +62,7 @@ pub(super) struct Sync<'s> {
     pub(super) forgotten: &'s Forgotten,
     pub(super) report: &'s mut SyncReport,
     pub(super) skipped: &'s mut Vec<Skipped>,
+    pub(super) pending: &'s mut Pending,
     pub(super) progress: &'s mut dyn FnMut(Progress),
 }
 
@@ -85,6 +86,9 @@ impl Sync<'_> {
                     == (root.format.name(), &root_bytes, &database.path)
             });
             dropped += self.database(database, known)?;
+        }
+        if is_over(self.ledger.deadline()) {
+            return Ok(dropped);
         }
         self.gone(&known)?;
         Ok(dropped)
@@ -140,6 +144,10 @@ impl Sync<'_> {
             }
             return Ok(0);
         }
+        if is_over(self.ledger.deadline()) {
+            self.pending.databases += 1;
+            return Ok(0);
+        }
         if let Some(known) = known.filter(|known| known.is_gone) {
             self.changes(Plan { back: vec![known.clone()], ..Plan::default() })?;
         }
@@ -166,6 +174,10 @@ impl Sync<'_> {
                 self.refuse(found, Some(database.files), None, refusal).map(|()| 0)
             }
             Err(Stop::Ours(error)) => Err(error),
+            Err(Stop::OutOfTime) => {
+                self.pending.databases += 1;
+                Ok(0)
+            }
         }
     }
 

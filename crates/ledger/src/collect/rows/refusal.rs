@@ -62,6 +62,8 @@ pub(super) enum Stop {
     Theirs(Refusal),
     /// Because of the ledger.
     Ours(Error),
+    /// Because somebody waits for an answer.
+    OutOfTime,
 }
 
 impl From<Error> for Stop {

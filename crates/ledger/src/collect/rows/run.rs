@@ -11,12 +11,12 @@ use super::session::Reading;
 use super::tables::Tables;
 use super::task::{Task, What};
 use super::{Sync, changed};
-use crate::collect::Progress;
 use crate::collect::batch::{Batch, Builder};
 use crate::collect::discover::{Found, Reason, Skipped};
 use crate::collect::plan::Job;
 use crate::collect::read::Work;
 use crate::collect::write::{self, Writer};
+use crate::collect::{Progress, is_over};
 use crate::ledger::Ledger;
 
 impl Sync<'_> {
@@ -36,6 +36,8 @@ impl Sync<'_> {
         let mut work = Work::default();
         let mut refusal: Option<Refusal> = None;
         let mut stop: Option<Refusal> = None;
+        let deadline = self.ledger.deadline();
+        let mut is_cut = false;
         let (ledger, progress) = (&mut *self.ledger, &mut *self.progress);
         let mut send = |batch: Batch| {
             // Read from a file that changed meanwhile: nobody knows what it is.
@@ -56,6 +58,10 @@ impl Sync<'_> {
         for (number, (job, task)) in jobs.iter().zip(tasks).enumerate() {
             let Some(root) = self.roots.get(job.root) else { break };
             if has_changed.get() {
+                break;
+            }
+            if is_over(deadline) {
+                is_cut = true;
                 break;
             }
             let first_path = job.known.as_ref().map_or(&job.path, |known| &known.first_path);
@@ -108,6 +114,7 @@ impl Sync<'_> {
         self.report.add(&writer.written, writer.fold.problems);
         match stop.or_else(|| has_changed.get().then(changed)) {
             Some(stop) => Err(stop.into()),
+            None if is_cut => Err(Stop::OutOfTime),
             None => Ok((dropped, refusal)),
         }
     }

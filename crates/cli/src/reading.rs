@@ -1,0 +1,129 @@
+//! What every reading command begins with: the ledger, brought up to date without keeping anybody
+//! waiting, and a word about what is still missing from the answer.
+
+use quipu_ledger::{Freshness, Ledger, Patience, Progress, Whose};
+use serde::Serialize;
+
+use crate::commands::Context;
+use crate::error::Result;
+use crate::machine;
+use crate::output::{bytes, count, minute};
+
+/// Options of every reading command.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Args {
+    /// Collect everything new first, however long it takes
+    #[arg(long, conflicts_with = "no_sync")]
+    sync: bool,
+
+    /// Answer from what the ledger holds, without looking for anything new
+    #[arg(long)]
+    no_sync: bool,
+}
+
+/// A ledger to read from, and what its answers are worth.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub(crate) ledger: Ledger,
+    pub(crate) freshness: Freshness,
+}
+
+/// One object of a result, with what it is worth.
+#[derive(Serialize)]
+struct Dated<'a, T> {
+    #[serde(flatten)]
+    value: &'a T,
+    fresh_as_of: i64,
+    pending_bytes: Option<u64>,
+}
+
+/// Opens the ledger and brings it up to date. Warns of what is missing from the answer.
+pub(crate) fn open(context: &mut Context, args: Args) -> Result<Reading> {
+    let path = context.settings.ledger.value.clone();
+    if args.no_sync {
+        let ledger = Ledger::open_read_only(&path)?;
+        let mut reader = quipu_ledger::Reader { ledger, whose: Whose::ReadOnly };
+        let freshness = reader.refresh(&[], machine::name(), Patience::None, &mut |_| {})?;
+        return Ok(Reading { ledger: reader.ledger, freshness });
+    }
+    let mut reader = quipu_ledger::open_to_read(&path, machine::name())?;
+    // A first import is what a person came for; a script is told what is missing.
+    let is_first = reader.whose == Whose::Ours && reader.ledger.is_empty()?;
+    let is_watched = context.output.is_seen() && !context.is_json;
+    let patience =
+        if args.sync || (is_first && is_watched) { Patience::Long } else { Patience::Short };
+    let mut bar = context.output.bar();
+    let freshness = reader.refresh(
+        &context.roots(),
+        machine::name(),
+        patience,
+        &mut |progress| match progress {
+            // What is cut off soon is not worth a bar.
+            Progress::Planned { bytes, .. } if patience == Patience::Long => {
+                bar.plan_bytes("collecting", bytes);
+            }
+            Progress::Stored { bytes } if patience == Patience::Long => bar.advance(bytes),
+            Progress::Rebuilding { done, total } => bar.records("rebuilding", done, total),
+            Progress::Planned { .. } | Progress::Stored { .. } => {}
+        },
+    )?;
+    drop(bar);
+    warn(context, reader.whose, &freshness);
+    Ok(Reading { ledger: reader.ledger, freshness })
+}
+
+impl Reading {
+    /// Writes one JSON object with what it is worth.
+    pub(crate) fn json(&self, context: &mut Context, value: &impl Serialize) -> Result<()> {
+        let Freshness { fresh_as_of, pending_bytes, .. } = self.freshness;
+        Ok(context.output.json(&Dated { value, fresh_as_of, pending_bytes })?)
+    }
+}
+
+fn warn(context: &Context, whose: Whose, freshness: &Freshness) {
+    let as_of = || format!("as of {}", minute(freshness.fresh_as_of));
+    let say = |warning: String, hint: &str| context.output.warn(&warning, Some(hint));
+    let take_over = "`quipu sync` makes it this machine's, and collects into it";
+    match whose {
+        Whose::Ours => {}
+        Whose::Backup => say(format!("this is a backup, {}", as_of()), take_over),
+        Whose::Foreign => {
+            say(format!("this is the ledger of another machine, {}", as_of()), take_over);
+        }
+        Whose::ReadOnly => {
+            say(
+                format!("the ledger cannot be written to; {}", as_of()),
+                "nothing new was collected",
+            );
+        }
+    }
+    if freshness.was_busy {
+        let warning =
+            "another process is writing to the ledger; what is new is not in the answer yet";
+        say(warning.to_owned(), "--sync waits for it");
+    } else if freshness.is_behind() {
+        let mut behind = Vec::new();
+        if freshness.pending_files > 0 {
+            let size = bytes(freshness.pending_bytes.unwrap_or(0));
+            behind.push(format!("{size} in {}", count(freshness.pending_files, "file")));
+        }
+        if freshness.pending_databases > 0 {
+            behind.push(count(freshness.pending_databases, "database"));
+        }
+        let behind = behind.join(" and ");
+        say(
+            format!("{behind} not collected yet; the answer is without"),
+            "--sync waits for all of it",
+        );
+    }
+    if let Some((path, why)) = freshness.unreadable.first() {
+        let more = match freshness.unreadable.len() - 1 {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        say(
+            format!("the answer is without {}: {why}{more}", context.show(path)),
+            "`quipu status` says what cannot be read",
+        );
+    }
+}
