@@ -118,6 +118,12 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         Error::NoMatch { what: "session", .. } => {
             "give an id or the beginning of one; `quipu cursors --json` lists every file with its session's id"
         }
+        Error::NoMatch { what: "turn", .. } => {
+            "`quipu show ID --count` says how many turns there are"
+        }
+        Error::NoMatch { what: "entry", .. } => {
+            "give an entry's id, the beginning of one, or `leaf`; `quipu show ID --json` lists them"
+        }
         Error::NoMatch { .. } => "`quipu cursors` lists how many generations each file has had",
         Error::Ambiguous { candidates, .. } => return candidates_hint(candidates),
         Error::Absent { .. } => {

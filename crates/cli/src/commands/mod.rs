@@ -10,6 +10,7 @@ mod overview;
 mod rebuild;
 mod restore;
 mod service;
+mod show;
 mod status;
 mod sync;
 mod watch;
@@ -29,6 +30,7 @@ use crate::{logging, machine, paths, roots};
 /// What quipu can do.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+    Show(show::Args),
     Sync(sync::Args),
     Watch(watch::Args),
     Service(service::Args),
@@ -46,6 +48,7 @@ pub(crate) enum Command {
 impl Command {
     fn run(&self, context: &mut Context) -> Result<()> {
         match self {
+            Command::Show(args) => show::run(args, context),
             Command::Sync(args) => sync::run(args, context),
             Command::Watch(args) => watch::run(args, context),
             Command::Service(args) => service::run(args, context),
