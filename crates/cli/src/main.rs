@@ -8,6 +8,7 @@ mod args;
 mod commands;
 mod config;
 mod error;
+mod filters;
 mod logging;
 mod machine;
 mod output;

@@ -19,7 +19,9 @@ use std::os::fd::AsFd;
 use serde::Serialize;
 
 pub(crate) use markdown::{markdown, plain};
-pub(crate) use number::{ago, bytes, count, day, minute, now_ms, number, ratio, second};
+pub(crate) use number::{
+    ago, bytes, count, day, elapsed, minute, now_ms, number, ratio, second, short_id,
+};
 pub(crate) use progress::{Bar, Line};
 pub(crate) use safe::safe;
 pub(crate) use table::Column;

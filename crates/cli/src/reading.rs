@@ -11,6 +11,7 @@ use crate::output::{bytes, count, minute};
 
 /// Options of every reading command.
 #[derive(Debug, Clone, Copy, clap::Args)]
+#[group(skip)]
 pub(crate) struct Args {
     /// Collect everything new first, however long it takes
     #[arg(long, conflicts_with = "no_sync")]

@@ -43,5 +43,8 @@ pub use fresh::{Freshness, Patience, Reader, Whose, adopt, open_to_read};
 pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;
 pub use project::rebuild::rebuild;
-pub use query::{Choice, Story, cursors, status, status_without_ledger};
+pub use query::{
+    Choice, Filter, Sessions, Story, cursors, find_session, projects, session, sessions, status,
+    status_without_ledger,
+};
 pub use restore::{Generations, What, restore};

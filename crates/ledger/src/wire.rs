@@ -1,5 +1,9 @@
 //! The shapes of all JSON output. They only grow.
 
+mod sessions;
+
+pub use sessions::{Project, Session};
+
 use std::collections::BTreeMap;
 
 use quipu_transcript::problem::ProblemKind;

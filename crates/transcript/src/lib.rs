@@ -15,6 +15,7 @@ mod json;
 mod message;
 pub mod names;
 pub mod problem;
+pub mod project;
 pub mod record;
 mod recover;
 pub mod rows;

@@ -7,9 +7,11 @@ mod doctor;
 mod forget;
 mod formats;
 mod overview;
+mod projects;
 mod rebuild;
 mod restore;
 mod service;
+mod sessions;
 mod show;
 mod status;
 mod sync;
@@ -30,6 +32,8 @@ use crate::{logging, machine, paths, roots};
 /// What quipu can do.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+    Projects(projects::Args),
+    Sessions(sessions::Args),
     Show(show::Args),
     Sync(sync::Args),
     Watch(watch::Args),
@@ -48,6 +52,8 @@ pub(crate) enum Command {
 impl Command {
     fn run(&self, context: &mut Context) -> Result<()> {
         match self {
+            Command::Projects(args) => projects::run(args, context),
+            Command::Sessions(args) => sessions::run(args, context),
             Command::Show(args) => show::run(args, context),
             Command::Sync(args) => sync::run(args, context),
             Command::Watch(args) => watch::run(args, context),

@@ -77,6 +77,40 @@ pub(crate) fn now_ms() -> i64 {
     Timestamp::now().as_millisecond()
 }
 
+/// Of a longer id only the beginning is shown.
+const LONGEST_ID: usize = 20;
+
+/// How long a time is ago, in a few letters; from two weeks on, its day.
+pub(crate) fn elapsed(milliseconds: i64) -> String {
+    let Ok(time) = Timestamp::from_millisecond(milliseconds) else { return "unknown".to_owned() };
+    let age = Timestamp::now().duration_since(time);
+    match (age.as_mins(), age.as_hours(), age.as_hours() / 24) {
+        (..0, ..) => minute(milliseconds),
+        (0, ..) => "just now".to_owned(),
+        (minutes @ ..60, ..) => format!("{minutes} min ago"),
+        (_, hours @ ..24, _) => format!("{hours} h ago"),
+        (.., 1) => "1 day ago".to_owned(),
+        (.., days @ ..14) => format!("{days} days ago"),
+        _ => day(milliseconds),
+    }
+}
+
+/// As much of a session's id as people need, and as `find` understands: the beginning of a UUID or
+/// of another long name; of a sub-agent's, its session's and its own.
+pub(crate) fn short_id(id: &str) -> String {
+    let is_uuid = |id: &str| {
+        id.len() == 36 && id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+    };
+    let first = |id: &str, characters| id.chars().take(characters).collect::<String>();
+    match id.rsplit_once('/') {
+        Some((parent, own)) if is_uuid(parent) => format!("{}/{own}", first(parent, 8)),
+        // Named after a file; its folder is not needed.
+        Some((_, own)) => first(own, LONGEST_ID),
+        None if is_uuid(id) => first(id, 8),
+        None => first(id, LONGEST_ID),
+    }
+}
+
 /// How long a time is ago, in days.
 pub(crate) fn ago(milliseconds: i64) -> String {
     let age = Timestamp::from_millisecond(milliseconds)

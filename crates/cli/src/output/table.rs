@@ -25,6 +25,8 @@ enum Kind {
     Numbers,
     /// Is cut in the middle when the line is too long.
     Long,
+    /// Is cut at its end when the line is too long.
+    Title,
     /// Goes on in the next line when the line is too long; only as the last column.
     Prose,
 }
@@ -45,13 +47,18 @@ impl Column {
         Column { title, kind: Kind::Long }
     }
 
+    /// A column that is cut at its end when the line is too long.
+    pub(crate) const fn title(title: &'static str) -> Column {
+        Column { title, kind: Kind::Title }
+    }
+
     /// The last column, if it is wrapped when the line is too long.
     pub(crate) const fn prose(title: &'static str) -> Column {
         Column { title, kind: Kind::Prose }
     }
 
     fn gives_way(&self) -> bool {
-        matches!(self.kind, Kind::Long | Kind::Prose)
+        matches!(self.kind, Kind::Long | Kind::Title | Kind::Prose)
     }
 }
 
@@ -94,6 +101,7 @@ fn lines(columns: &[Column], widths: &[usize], row: Vec<Text>) -> Vec<Text> {
                 further.extend(wrapped.map(|rest| Text::plain(" ".repeat(indent)).join(rest)));
                 first
             }
+            Kind::Title => cell.shorten(*width),
             _ => cell.cut(*width),
         };
         let free = width.saturating_sub(cell.width());

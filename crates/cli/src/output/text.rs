@@ -126,6 +126,16 @@ impl Text {
         Text::from_characters(text)
     }
 
+    /// Cuts off its end until it fits.
+    pub(crate) fn shorten(self, width: usize) -> Text {
+        if self.width() <= width {
+            return self;
+        }
+        let mut text = take(self.characters(), width.saturating_sub(1));
+        text.push((Look::Dim, '…'));
+        Text::from_characters(text)
+    }
+
     /// Breaks it into lines at spaces. A word that is wider than a line is broken after slashes,
     /// or where it must be.
     pub(crate) fn wrap(&self, width: usize) -> Vec<Text> {

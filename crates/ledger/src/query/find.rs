@@ -20,8 +20,11 @@ pub(crate) const FAMILY: &str = "
            AND coalesce(child.parent_agent, child.agent) = parent.agent
     )";
 
-/// The session that `name` means: its id or an unambiguous beginning of it, `AGENT/ID`, or the key
-/// that leads to it.
+/// What the newest session is called.
+const LAST: &str = "last";
+
+/// The session that `name` means: its id or an unambiguous beginning of it, `AGENT/ID`, the key
+/// that leads to it, or `last`.
 pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
     let matches = |condition: &str, name: &str| -> Result<Vec<(SessionRow, String)>> {
         // Agents may use the same id; then the agent's name has to be said before it.
@@ -38,6 +41,12 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
         return Err(Error::NoMatch { what: "session", name: name.to_owned() });
     }
     let mut found = matches("session_id = ?1", name)?;
+    if found.is_empty()
+        && name == LAST
+        && let Some(newest) = super::sessions::newest(conn)?
+    {
+        return Ok(newest);
+    }
     if found.is_empty() {
         // The sub-agents of a session begin with its id too; the session itself is meant.
         found = matches("substr(session_id, 1, length(?1)) = ?1 AND part <> 'subagent'", name)?;
@@ -52,6 +61,22 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
     }
     if found.is_empty() {
         found = matches("agent || '/' || session_id = ?1", name)?;
+    }
+    if found.is_empty()
+        && let Some((parent, own)) = name.rsplit_once('/')
+    {
+        // A beginning of the agent's or the parent's id, and all of a sub-agent's name or a
+        // beginning of the session's id.
+        let mut statement = conn.prepare(
+            "SELECT id, session_id FROM sessions
+              WHERE (substr(session_id, 1, length(?1)) = ?1
+                     AND substr(session_id, -length(?2) - 1) = '/' || ?2)
+                 OR (agent = ?1 AND substr(session_id, 1, length(?2)) = ?2)
+              ORDER BY id LIMIT 20",
+        )?;
+        found = statement
+            .query_map([parent, own], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<Result<_, _>>()?;
     }
     if found.is_empty() {
         // Of all sessions that a key led to, the one where it leads now.

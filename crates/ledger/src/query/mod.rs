@@ -1,17 +1,28 @@
 //! Questions to the ledger. Reading only.
 
 pub(crate) mod find;
+mod listed;
+mod sessions;
 mod status;
 mod story;
 
 use rusqlite::Connection;
 
 use crate::Result;
+use crate::ids::SessionRow;
 use crate::ledger::Ledger;
 use crate::wire::Cursor;
 
+pub use listed::Filter;
+pub use sessions::{Sessions, projects, session, sessions};
 pub use status::{status, status_without_ledger};
 pub use story::{Choice, Story};
+
+/// The session that a person means: its id or an unambiguous beginning of it, `AGENT/ID`, a key that
+/// leads to it, or `last`.
+pub fn find_session(ledger: &Ledger, name: &str) -> Result<SessionRow> {
+    find::session(ledger.conn(), name)
+}
 
 /// How far each followed file was read, by format and path.
 pub fn cursors(ledger: &Ledger) -> Result<Vec<Cursor>> {

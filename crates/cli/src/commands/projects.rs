@@ -1,0 +1,104 @@
+//! `quipu projects`: where agents worked.
+
+use quipu_ledger::Filter;
+use quipu_ledger::wire::Project;
+use quipu_transcript::format;
+
+use super::Context;
+use crate::error::{CommandError, Kind, Result};
+use crate::filters;
+use crate::output::{Column, Look, Text, elapsed, number};
+use crate::reading;
+
+/// List the projects that agents worked on
+///
+/// A project is a folder: the first one that its sessions worked in. NAME is
+/// any part of its path, in any case, or the path itself (`.` is this folder).
+///
+/// Examples:
+///   quipu projects
+///   quipu projects eastore
+///   quipu projects --json | jq -r .path
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// Only projects of this name
+    #[arg(value_name = "NAME", allow_hyphen_values = true)]
+    name: Option<String>,
+
+    #[command(flatten)]
+    reading: reading::Args,
+}
+
+pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
+    let project = args.name.as_deref().map(|name| filters::project(context, name));
+    let reading = reading::open(context, args.reading)?;
+    let filter = Filter { project, ..Filter::default() };
+    let projects = quipu_ledger::projects(&reading.ledger, &filter)?;
+    if projects.is_empty() {
+        return nothing(context, args.name.as_deref());
+    }
+    if context.is_json {
+        for project in &projects {
+            reading.json(context, project)?;
+        }
+        return Ok(());
+    }
+    context.output.page()?;
+    let rows = projects.iter().map(|project| row(context, project)).collect();
+    context.output.table(0, &COLUMNS, rows)?;
+    Ok(())
+}
+
+const COLUMNS: [Column; 5] = [
+    Column::words("project"),
+    Column::numbers("sessions"),
+    Column::words("last"),
+    Column::words("agents"),
+    Column::long("path"),
+];
+
+fn row(context: &Context, project: &Project) -> Vec<Text> {
+    let path = match &project.path {
+        Some(path) => context.show(path),
+        None => project.slugs.join(" "),
+    };
+    vec![
+        Text::of(Look::Bold, name(project)),
+        Text::plain(number(project.sessions)),
+        Text::plain(project.updated_at.map(elapsed).unwrap_or_default()),
+        Text::plain(agents(project)),
+        Text::of(Look::Dim, path),
+    ]
+}
+
+/// What a project is called where it may have no name.
+pub(super) fn name(project: &Project) -> &str {
+    if project.name.is_empty() { "(none)" } else { &project.name }
+}
+
+fn agents(project: &Project) -> String {
+    let formats = project.formats.iter().map(|name| {
+        format::by_name(name).map_or(name.as_str(), |format| format.title()).to_owned()
+    });
+    let mut agents: Vec<String> = formats.collect();
+    if project.agents.iter().any(|agent| agent != "main") {
+        agents.push(format!("({})", project.agents.join(", ")));
+    }
+    agents.join(" ")
+}
+
+/// Nothing was found: by that name, or at all.
+fn nothing(context: &mut Context, name: Option<&str>) -> Result<()> {
+    match name {
+        Some(name) => {
+            let mut error =
+                CommandError::new(format!("no project is called anything like `{name}`"))
+                    .hint("`quipu projects` lists all of them");
+            error.kind = Kind::NoMatch;
+            Err(error)
+        }
+        None if context.is_json => Ok(()),
+        None => super::sync::nothing_found(context),
+    }
+}

@@ -1,0 +1,285 @@
+//! The index of sessions and projects.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::listed::{self, Filter, Listed, project_name};
+use crate::ids::{GenerationId, SessionRow};
+use crate::ledger::Ledger;
+use crate::wire::{Project, Session};
+use crate::{Result, spans};
+
+/// Prompts at the end of a session that its row shows, …
+const LAST_PROMPTS: usize = 3;
+
+/// … each up to this many characters.
+const LONGEST_PROMPT: usize = 500;
+
+/// A title is no longer than this many characters.
+const LONGEST_TITLE: usize = 200;
+
+/// Sessions that were asked for.
+#[derive(Debug, Clone)]
+pub struct Sessions {
+    /// The newest first.
+    pub sessions: Vec<Session>,
+    /// How many there are in all.
+    pub total: usize,
+}
+
+/// The index of sessions, the newest first; at most `limit` of them.
+pub fn sessions(ledger: &Ledger, filter: &Filter, limit: Option<usize>) -> Result<Sessions> {
+    let conn = ledger.conn();
+    let mut listed = listed::filtered(conn, filter)?;
+    let total = listed.len();
+    listed.truncate(limit.unwrap_or(usize::MAX));
+    let sessions = listed.iter().map(|session| describe(conn, session)).collect::<Result<_>>()?;
+    Ok(Sessions { sessions, total })
+}
+
+/// The row of one session.
+pub fn session(ledger: &Ledger, row: SessionRow) -> Result<Option<Session>> {
+    let conn = ledger.conn();
+    let all = listed::all(conn)?;
+    all.iter().find(|session| session.row == row).map(|session| describe(conn, session)).transpose()
+}
+
+/// Projects, the one with the newest session first.
+pub fn projects(ledger: &Ledger, filter: &Filter) -> Result<Vec<Project>> {
+    let mut found: BTreeMap<&str, Found<'_>> = BTreeMap::new();
+    let listed = listed::filtered(ledger.conn(), filter)?;
+    for session in &listed {
+        let key = session.path.as_deref().or(session.slug.as_deref()).unwrap_or("");
+        found.entry(key).or_default().add(session);
+    }
+    let mut projects: Vec<Project> = found.into_values().map(Found::finish).collect();
+    projects.sort_by(|a, b| b.updated_at.cmp(&a.updated_at).then_with(|| a.name.cmp(&b.name)));
+    Ok(projects)
+}
+
+#[derive(Default)]
+struct Found<'a> {
+    path: Option<&'a str>,
+    slugs: BTreeSet<&'a str>,
+    formats: BTreeSet<&'a str>,
+    agents: BTreeSet<&'a str>,
+    sessions: u64,
+    started_at: Option<i64>,
+    updated_at: Option<i64>,
+}
+
+impl<'a> Found<'a> {
+    fn add(&mut self, session: &'a Listed) {
+        self.path = session.path.as_deref();
+        self.slugs.extend(session.slug.as_deref());
+        self.formats.insert(&session.format);
+        self.agents.extend(Some(session.agent.as_str()).filter(|agent| !agent.is_empty()));
+        self.sessions += 1;
+        self.started_at = [self.started_at, session.started_at].into_iter().flatten().min();
+        self.updated_at = self.updated_at.max(session.updated_at);
+    }
+
+    fn finish(self) -> Project {
+        let owned = |names: BTreeSet<&str>| names.into_iter().map(str::to_owned).collect();
+        Project {
+            name: project_name(self.path, self.slugs.first().copied()).to_owned(),
+            path: self.path.map(str::to_owned),
+            slugs: owned(self.slugs),
+            formats: owned(self.formats),
+            agents: owned(self.agents),
+            sessions: self.sessions,
+            started_at: self.started_at,
+            updated_at: self.updated_at,
+        }
+    }
+}
+
+fn describe(conn: &Connection, listed: &Listed) -> Result<Session> {
+    let files = files(conn, listed.row)?;
+    let turns = turns(conn, listed.row)?;
+    let mut statement = conn.prepare_cached(
+        "SELECT session_id, key, part, title, first_prompt, turns, messages, tool_calls, state,
+                parent_id, fork_of, compactions,
+                (SELECT count(*) FROM sessions child
+                  WHERE child.parent_id = s.session_id AND child.format = s.format
+                    AND coalesce(child.parent_agent, child.agent) = s.agent),
+                (SELECT title FROM session_keys k
+                  WHERE k.session_id = s.session_id AND k.format = s.format
+                    AND k.agent = s.agent AND k.title IS NOT NULL
+                  ORDER BY k.updated_at DESC LIMIT 1)
+           FROM sessions s WHERE id = ?1",
+    )?;
+    let session = statement.query_row([listed.row], |row| {
+        let number = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
+        Ok(Session {
+            id: row.get(0)?,
+            key: row.get(1)?,
+            format: listed.format.clone(),
+            agent: listed.agent.clone(),
+            part: row.get(2)?,
+            project: listed.project().to_owned(),
+            cwd: listed.path.clone(),
+            slug: listed.slug.clone(),
+            title: row.get::<_, Option<String>>(3)?.or(row.get(13)?),
+            first_prompt: row.get(4)?,
+            last_prompts: Vec::new(),
+            started_at: listed.started_at,
+            updated_at: listed.updated_at,
+            modified_at: files.modified_at,
+            lines: files.lines,
+            size: files.size,
+            records: files.records,
+            turns: number(5)?,
+            messages: number(6)?,
+            tool_calls: number(7)?,
+            models: turns.models,
+            tokens: turns.tokens,
+            state: row.get(8)?,
+            parent: row.get(9)?,
+            fork_of: row.get(10)?,
+            channel: listed.channel.clone(),
+            branches: turns.branches,
+            compactions: number(11)?,
+            subagents: number(12)?,
+        })
+    })?;
+    let title = match session.title {
+        Some(title) => Some(title),
+        None => real_prompt(conn, listed.row)?.or_else(|| session.first_prompt.clone()),
+    };
+    let title = title.map(|title| one_line(&title));
+    Ok(Session { title, last_prompts: last_prompts(conn, listed.row)?, ..session })
+}
+
+#[derive(Default)]
+struct Files {
+    lines: u64,
+    size: u64,
+    records: u64,
+    modified_at: Option<i64>,
+}
+
+/// What the files of a session look like. Of several, the one written last counts: the others are
+/// archives and copies of it.
+fn files(conn: &Connection, session: SessionRow) -> Result<Files> {
+    let mut statement = conn.prepare_cached(
+        "SELECT g.id, g.size, g.mtime_ns, g.tail_length, g.number, g.records, g.cursor,
+                (SELECT sum(records) FROM generations all_of WHERE all_of.source = s.id)
+           FROM session_sources ss
+           JOIN sources s ON s.id = ss.source
+           JOIN generations g ON g.id = s.generation
+          WHERE ss.session = ?1 AND ss.part IN ('transcript', 'agent', 'subagent')
+          ORDER BY g.mtime_ns DESC, g.id DESC",
+    )?;
+    let mut rows = statement.query([session])?;
+    let mut files = Files::default();
+    let mut is_first = true;
+    while let Some(row) = rows.next()? {
+        let number = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
+        files.records += number(7)?;
+        if std::mem::take(&mut is_first) {
+            let tail = number(3)?;
+            files.size = number(6)? + tail;
+            files.modified_at = Some(row.get::<_, i64>(2)? / 1_000_000).filter(|time| *time > 0);
+            let own = number(5)?;
+            let whole = if row.get::<_, i64>(4)? == 1 { own } else { lines(conn, row.get(0)?)? };
+            files.lines = whole + u64::from(tail > 0);
+        }
+    }
+    Ok(files)
+}
+
+/// How many records a generation shows, also those that it shares with earlier ones.
+fn lines(conn: &Connection, generation: GenerationId) -> Result<u64> {
+    let mut count = conn.prepare_cached(
+        "SELECT count(*) FROM records
+          WHERE generation = ?1 AND seq >= ?2 AND start >= ?3 AND start < ?4 AND seq < ?2 + ?5",
+    )?;
+    let mut lines = 0;
+    for run in spans::runs(conn, generation)? {
+        // A record is a byte long at least.
+        let parameters = (
+            run.owner,
+            run.first_seq,
+            run.owner_start.cast_signed(),
+            (run.owner_start + run.length).cast_signed(),
+            run.length.cast_signed(),
+        );
+        lines += count.query_row(parameters, |row| row.get::<_, i64>(0))?.cast_unsigned();
+    }
+    Ok(lines)
+}
+
+#[derive(Default)]
+struct Turns {
+    models: Vec<String>,
+    tokens: u64,
+    branches: u64,
+}
+
+fn turns(conn: &Connection, session: SessionRow) -> Result<Turns> {
+    let mut statement = conn.prepare_cached(
+        "SELECT parent, model, input_tokens + output_tokens + cache_read_tokens + cache_write_tokens
+           FROM turns WHERE session = ?1 ORDER BY id",
+    )?;
+    let mut rows = statement.query([session])?;
+    let mut turns = Turns::default();
+    let mut followed: BTreeSet<i64> = BTreeSet::new();
+    while let Some(row) = rows.next()? {
+        // A turn is followed by one; each further one begins a branch.
+        if let Some(parent) = row.get::<_, Option<i64>>(0)?
+            && !followed.insert(parent)
+        {
+            turns.branches += 1;
+        }
+        turns.branches = turns.branches.max(1);
+        if let Some(model) = row.get::<_, Option<String>>(1)?
+            && !turns.models.contains(&model)
+        {
+            turns.models.push(model);
+        }
+        turns.tokens += row.get::<_, i64>(2)?.cast_unsigned();
+    }
+    Ok(turns)
+}
+
+/// The first prompt that is more than a command.
+fn real_prompt(conn: &Connection, session: SessionRow) -> Result<Option<String>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT m.text FROM turns t JOIN message_texts m ON m.id = t.id
+          WHERE t.session = ?1 AND substr(m.text, 1, 1) <> '/' ORDER BY t.id LIMIT 1",
+    )?;
+    Ok(statement.query_row([session], |row| row.get(0)).optional()?)
+}
+
+/// As the agents do it: one line, and not a long one.
+fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").chars().take(LONGEST_TITLE).collect()
+}
+
+fn last_prompts(conn: &Connection, session: SessionRow) -> Result<Vec<String>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT m.text FROM turns t JOIN message_texts m ON m.id = t.id
+          WHERE t.session = ?1 ORDER BY t.id DESC LIMIT ?2",
+    )?;
+    let mut rows = statement.query((session, LAST_PROMPTS as i64))?;
+    let mut prompts = Vec::new();
+    while let Some(row) = rows.next()? {
+        let text = row.get_ref(0)?.as_str().unwrap_or_default();
+        prompts.push(text.chars().take(LONGEST_PROMPT).collect());
+    }
+    prompts.reverse();
+    Ok(prompts)
+}
+
+/// The session in which something happened last, sub-agents and empty ones aside.
+pub(crate) fn newest(conn: &Connection) -> Result<Option<SessionRow>> {
+    let session = listed::all(conn)?.into_iter().find(|session| !session.is_minor);
+    let any = "SELECT id FROM sessions ORDER BY updated_at DESC NULLS LAST, id DESC LIMIT 1";
+    match session {
+        Some(session) => Ok(Some(session.row)),
+        None => Ok(conn.query_row(any, [], |row| row.get(0)).optional()?),
+    }
+}
