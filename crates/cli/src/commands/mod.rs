@@ -15,6 +15,7 @@ mod sessions;
 mod show;
 mod status;
 mod sync;
+mod tree;
 mod watch;
 
 use std::ffi::OsString;
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Projects(projects::Args),
     Sessions(sessions::Args),
     Show(show::Args),
+    Tree(tree::Args),
     Sync(sync::Args),
     Watch(watch::Args),
     Service(service::Args),
@@ -55,6 +57,7 @@ impl Command {
             Command::Projects(args) => projects::run(args, context),
             Command::Sessions(args) => sessions::run(args, context),
             Command::Show(args) => show::run(args, context),
+            Command::Tree(args) => tree::run(args, context),
             Command::Sync(args) => sync::run(args, context),
             Command::Watch(args) => watch::run(args, context),
             Command::Service(args) => service::run(args, context),
