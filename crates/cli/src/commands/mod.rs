@@ -10,12 +10,14 @@ mod overview;
 mod projects;
 mod rebuild;
 mod restore;
+mod resume;
 mod service;
 mod sessions;
 mod show;
 mod status;
 mod sync;
 mod tree;
+mod usage;
 mod watch;
 
 use std::ffi::OsString;
@@ -37,10 +39,12 @@ pub(crate) enum Command {
     Sessions(sessions::Args),
     Show(show::Args),
     Tree(tree::Args),
+    Resume(resume::Args),
     Sync(sync::Args),
     Watch(watch::Args),
     Service(service::Args),
     Status(status::Args),
+    Usage(usage::Args),
     Restore(restore::Args),
     Backup(backup::Args),
     Doctor(doctor::Args),
@@ -58,10 +62,12 @@ impl Command {
             Command::Sessions(args) => sessions::run(args, context),
             Command::Show(args) => show::run(args, context),
             Command::Tree(args) => tree::run(args, context),
+            Command::Resume(args) => resume::run(args, context),
             Command::Sync(args) => sync::run(args, context),
             Command::Watch(args) => watch::run(args, context),
             Command::Service(args) => service::run(args, context),
             Command::Status(args) => status::run(args, context),
+            Command::Usage(args) => usage::run(args, context),
             Command::Restore(args) => restore::run(args, context),
             Command::Backup(args) => backup::run(args, context),
             Command::Doctor(args) => doctor::run(args, context),
