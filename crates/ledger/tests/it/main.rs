@@ -30,6 +30,7 @@ mod rewrites;
 mod rows;
 mod secrets;
 mod spec;
+mod story;
 mod torture;
 mod truth;
 mod usage;
