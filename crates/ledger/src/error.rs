@@ -146,7 +146,7 @@ pub enum Error {
     /// Nothing in the ledger has that name.
     #[error("no {what} matches `{name}`")]
     NoMatch {
-        /// `session`, `generation`.
+        /// `session`, `file`, `generation`.
         what: &'static str,
         /// What was asked for.
         name: String,

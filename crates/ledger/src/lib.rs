@@ -11,6 +11,7 @@ mod beside;
 mod chunks;
 mod clock;
 mod collect;
+mod damaged;
 mod doctor;
 mod error;
 mod forget;

@@ -1,4 +1,6 @@
-//! Gives collected files back, byte for byte; those that were compressed, decompressed. Only ever creates files; an existing one is an error.
+//! Gives collected files back, byte for byte; those that were compressed, decompressed; those that
+//! could not be decompressed to their end, also as they were. Only ever creates files; an existing one
+//! is an error.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -17,7 +19,7 @@ use crate::ids::{GenerationId, SessionRow, SourceId};
 use crate::ledger::Ledger;
 use crate::query::find;
 use crate::wire::{DamagedFile, RestoreReport, RestoredFile};
-use crate::{Error, Result, Trouble, indexes, spans};
+use crate::{Error, Result, Trouble, damaged, indexes, spans};
 
 /// What to give back.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +28,8 @@ pub enum What<'a> {
     All,
     /// The files of one session and of its sub-agents, by an unambiguous beginning of its id.
     Session(&'a str),
+    /// The files of that name: a whole path, or the end of one (`MEMORY.md`, `cron/jobs.json`).
+    Source(&'a Path),
 }
 
 /// Which lives of a file to give back.
@@ -53,6 +57,7 @@ pub fn restore(
     let sources = match what {
         What::All => None,
         What::Session(name) => Some(sources_of(conn, find::session(conn, name)?)?),
+        What::Source(path) => Some(sources_at(conn, path)?),
     };
     let mut report = RestoreReport::default();
     let mut folders = Folders::default();
@@ -62,12 +67,13 @@ pub fn restore(
     )?;
     let mut statement = conn.prepare(
         "SELECT s.id, s.format, s.root, s.path, g.id, g.number, g.mtime_ns, g.id = s.generation,
-                s.kind = 'rows', g.cursor > 0, s.first_path
+                s.kind = 'rows', g.cursor > 0, s.first_path, coalesce(d.is_kept, 0)
            FROM sources s JOIN generations g ON g.source = s.id
+           LEFT JOIN damaged d ON d.generation = g.id
           WHERE s.refused IS NULL
             AND (s.kind = 'file'
                  -- A database itself has no bytes; its sessions have, and its index may.
-                 OR s.kind = 'rows' AND (g.cursor > 0 OR EXISTS (
+                 OR s.kind = 'rows' AND (g.cursor > 0 OR d.is_kept OR EXISTS (
                         SELECT 1 FROM indexes i WHERE i.source = s.id)))
           ORDER BY s.id, g.number",
     )?;
@@ -92,51 +98,79 @@ pub fn restore(
         let from_rows: bool = row.get(8)?;
         let is_compressed =
             !from_rows && format::by_name(&format).is_some_and(|f| f.is_compressed(&path));
-        let mut target = to.join(folder).join(safe(&path)?);
-        if is_compressed {
-            target.set_extension("");
-            // Beside a file that already has that name, it gets one of its own.
-            let plain = path.strip_suffix(COMPRESSED).unwrap_or(&path);
-            if followed.query_row((&format, &root, plain), |row| row.get(0))? {
-                target.as_mut_os_string().push(".decompressed");
-            }
-        }
-        if from_rows && !row.get::<_, bool>(9)? {
-            target.push("sessions.json");
-        }
-        if generations == Generations::All && !is_newest {
-            target.as_mut_os_string().push(format!(".generation-{number}"));
-        }
-        let mut blanks = BlankLines::default();
-        let bytes = match write(conn, (source, generation), row.get(6)?, &target, &mut blanks) {
-            Ok(bytes) => bytes,
-            // What is damaged must not keep the rest from coming back.
-            Err(error) if error.trouble() == Trouble::Damaged => {
-                report.damaged.push(DamagedFile {
-                    path: target.display().to_string(),
-                    generation: number,
-                    why: error.to_string(),
-                });
-                continue;
-            }
-            Err(error) => return Err(error),
+        let (has_lines, is_damaged): (bool, bool) = (row.get(9)?, row.get(11)?);
+        let is_followed = |path: &[u8], followed: &mut rusqlite::Statement<'_>| {
+            followed.query_row((&format, &root, path), |row| row.get::<_, bool>(0))
         };
+        let own = to.join(folder).join(safe(&path)?);
+        let mut targets = Vec::new();
+        if is_damaged {
+            let mut target = own.clone();
+            if !is_compressed {
+                // In the database it had no name of its own.
+                target.as_mut_os_string().push(".zst");
+                if is_followed(&[&path[..], COMPRESSED].concat(), &mut followed)? {
+                    target.as_mut_os_string().push(".damaged");
+                }
+            }
+            targets.push((target, Bytes::AsFound));
+        }
+        // Of a file that could not be read at all, there is nothing but what it was.
+        if has_lines || !is_damaged {
+            let mut target = own;
+            if is_compressed {
+                target.set_extension("");
+                // Beside a file that already has that name, it gets one of its own.
+                let plain = path.strip_suffix(COMPRESSED).unwrap_or(&path);
+                if is_followed(plain, &mut followed)? {
+                    target.as_mut_os_string().push(".decompressed");
+                }
+            }
+            if from_rows && !has_lines {
+                target.push("sessions.json");
+            }
+            targets.push((target, Bytes::Lines));
+        }
         let first_path: Vec<u8> = row.get(10)?;
         let may_have_blanks = format::by_name(&format).is_some_and(|format| {
             Judge::new(&forgotten, format, &format.origin(&first_path)).is_some()
         });
-        report.files += 1;
-        report.decompressed += u64::from(is_compressed);
-        report.bytes += bytes;
-        report.restored.push(RestoredFile {
-            path: target.display().to_string(),
-            format,
-            generation: number,
-            bytes,
-            decompressed: is_compressed,
-            from_rows,
-            forgotten_lines: if may_have_blanks { blanks.count } else { 0 },
-        });
+        for (mut target, what) in targets {
+            if generations == Generations::All && !is_newest {
+                target.as_mut_os_string().push(format!(".generation-{number}"));
+            }
+            let mut blanks = BlankLines::default();
+            let of = (source, generation, what);
+            let bytes = match write(conn, of, row.get(6)?, &target, &mut blanks) {
+                Ok(bytes) => bytes,
+                // What is damaged must not keep the rest from coming back.
+                Err(error) if error.trouble() == Trouble::Damaged => {
+                    report.damaged.push(DamagedFile {
+                        path: target.display().to_string(),
+                        generation: number,
+                        why: error.to_string(),
+                    });
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let as_found = what == Bytes::AsFound;
+            let decompressed = is_compressed && !as_found;
+            report.files += 1;
+            report.decompressed += u64::from(decompressed);
+            report.as_found += u64::from(as_found);
+            report.bytes += bytes;
+            report.restored.push(RestoredFile {
+                path: target.display().to_string(),
+                format: format.clone(),
+                generation: number,
+                bytes,
+                decompressed,
+                as_found,
+                from_rows: from_rows && !as_found,
+                forgotten_lines: if may_have_blanks { blanks.count } else { 0 },
+            });
+        }
     }
     let has_nothing = report.files == 0 && report.damaged.is_empty();
     if let (Generations::Number(number), true) = (generations, has_nothing) {
@@ -178,10 +212,19 @@ fn safe(path: &[u8]) -> Result<PathBuf> {
     }
 }
 
+/// Which bytes of a life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bytes {
+    /// Its lines.
+    Lines,
+    /// The compressed file, as it was.
+    AsFound,
+}
+
 /// Writes one generation to a new file.
 fn write(
     conn: &Connection,
-    (source, generation): (SourceId, GenerationId),
+    (source, generation, what): (SourceId, GenerationId, Bytes),
     mtime_ns: i64,
     target: &Path,
     blanks: &mut BlankLines,
@@ -206,13 +249,16 @@ fn write(
         blanks.add(part);
         out.write_all(part).map_err(Error::io("write", target))
     };
-    let written = spans::stream(conn, generation, &mut put)
-        .and_then(|()| spans::stream_tail(conn, generation, &mut put))
-        .and_then(|()| match indexes::load(conn, source)? {
-            Some(bytes) => put(&bytes),
-            None => Ok(()),
-        })
-        .and_then(|()| out.flush().map_err(Error::io("write", target)));
+    let written = match what {
+        Bytes::AsFound => damaged::stream(conn, generation, &mut put),
+        Bytes::Lines => spans::stream(conn, generation, &mut put)
+            .and_then(|()| spans::stream_tail(conn, generation, &mut put))
+            .and_then(|()| match indexes::load(conn, source)? {
+                Some(bytes) => put(&bytes),
+                None => Ok(()),
+            }),
+    };
+    let written = written.and_then(|()| out.flush().map_err(Error::io("write", target)));
     if let Err(error) = written {
         // Half a file must not pass for a whole one.
         let _ = fs::remove_file(target);
@@ -263,7 +309,7 @@ pub fn put_back(ledger: &Ledger, session: SessionRow) -> Result<Option<InPlace>>
             return Ok(Some(InPlace { path: target, restored: false }));
         }
         let blanks = &mut BlankLines::default();
-        write(conn, (row.get(0)?, row.get(1)?), row.get(4)?, &target, blanks)?;
+        write(conn, (row.get(0)?, row.get(1)?, Bytes::Lines), row.get(4)?, &target, blanks)?;
         return Ok(Some(InPlace { path: target, restored: true }));
     }
     Ok(None)
@@ -278,4 +324,30 @@ fn sources_of(conn: &Connection, session: SessionRow) -> Result<Vec<SourceId>> {
         find::FAMILY
     ))?;
     Ok(statement.query_map([session], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
+/// The sources of that name, wherever they were; at least one.
+fn sources_at(conn: &Connection, name: &Path) -> Result<Vec<SourceId>> {
+    let mut statement = conn.prepare(
+        "SELECT id, root, path, first_path FROM sources
+          WHERE kind IN ('file', 'rows') AND refused IS NULL",
+    )?;
+    let mut found = Vec::new();
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let root = PathBuf::from(OsStr::from_bytes(
+            row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?,
+        ));
+        for column in [2, 3] {
+            let path = row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from)?;
+            if root.join(OsStr::from_bytes(path)).ends_with(name) {
+                found.push(row.get(0)?);
+                break;
+            }
+        }
+    }
+    if found.is_empty() {
+        return Err(Error::NoMatch { what: "file", name: name.display().to_string() });
+    }
+    Ok(found)
 }

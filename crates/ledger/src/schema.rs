@@ -21,7 +21,7 @@ const TRUTH: &[&str] = &[
     include_str!("schema/truth_v1.sql"),
     // 2: indexes, and rows of other programs' databases.
     include_str!("schema/truth_v2.sql"),
-    // 3: which machine collects into it.
+    // 3: damaged archives, what of a database is not read, and which machine collects.
     include_str!("schema/truth_v3.sql"),
 ];
 
@@ -118,6 +118,9 @@ const TRUTH_TABLES: &[&str] = &[
     "indexes",
     "row_cursors",
     "record_rows",
+    "damaged",
+    "damaged_bytes",
+    "unread",
 ];
 
 #[cfg(test)]

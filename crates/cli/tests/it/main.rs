@@ -8,6 +8,7 @@ mod home;
 mod backup;
 mod config;
 mod cursors;
+mod damaged;
 mod doctor;
 mod forget;
 mod formats;

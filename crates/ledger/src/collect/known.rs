@@ -134,7 +134,8 @@ const DATABASES: &str = select!(
     "r.rewrite, r.last_row, r.rows
        FROM sources s JOIN generations g ON g.id = s.generation
        JOIN row_cursors r ON r.generation = g.id",
-    "s.kind = 'rows' AND g.cursor = 0"
+    "s.kind = 'rows' AND g.cursor = 0
+        AND NOT EXISTS (SELECT 1 FROM damaged d WHERE d.generation = g.id)"
 );
 
 const IN_DATABASE: &str = select!(

@@ -13,6 +13,7 @@
 mod batch;
 mod changed;
 mod changes;
+mod damage;
 mod decompress;
 mod discover;
 mod document;
@@ -43,7 +44,8 @@ use std::time::{Duration, Instant};
 pub(crate) use changed::claimed;
 pub use discover::RootPath;
 pub(crate) use discover::{
-    Discovery, Folder, Found, Reason, RootState, absolute, discover, path_bytes, summarise,
+    Discovery, Folder, Found, MOST_NAMED, Reason, RootState, absolute, discover, path_bytes,
+    summarise,
 };
 pub(crate) use forgotten::leave_out;
 pub(crate) use index::without_forgotten;
@@ -484,8 +486,8 @@ impl Run<'_> {
         })?;
         let (work, mut more) =
             readers.done.into_inner().map_err(|_| Error::damaged("a reader stopped".to_owned()))?;
-        // A file that turned out to be no transcript was looked into all the same.
-        let unread = more.iter().filter(|skip| skip.reason != Reason::NotATranscript).count();
+        // A file that is damaged, or turned out to be no transcript, was looked into all the same.
+        let unread = more.iter().filter(|skip| !skip.reason.is_read()).count();
         skipped.append(&mut more);
         report.bytes_read += work.bytes_read;
         report.bytes_verified += work.bytes_verified;

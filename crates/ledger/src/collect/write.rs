@@ -22,7 +22,7 @@ use crate::ids::{GenerationId, Seq, SourceId};
 use crate::journal::{self, Event};
 use crate::project::draft::Draft;
 use crate::project::{Fold, Inserts, Place, absent, keys, tail};
-use crate::{Error, Result, chunks, clock, indexes, records, spans, sums};
+use crate::{Error, Result, chunks, clock, damaged, indexes, records, spans, sums};
 
 /// What the writer knows of a file while its pieces come in.
 #[derive(Debug, Clone)]
@@ -263,9 +263,13 @@ impl<'a> Writer<'a> {
             (Step::Refuse(_), Some(Progress::At(position))) => *position,
             _ => return Err(Error::damaged("a piece that goes on from nowhere".to_owned())),
         };
-        if let Some(what) = piece.damage {
+        if let Some(compressed) = piece.compressed.take() {
+            damaged::store(tx, position.generation, &compressed)?;
+        }
+        if let Some(damage) = piece.damage.take() {
+            damaged::note(tx, position.generation, &damage)?;
             let (at, source) = (clock::now_ms(), position.source.0);
-            self.event(tx, &Event::Damaged { at, source, what: what.to_owned() })?;
+            self.event(tx, &Event::Damaged { at, source, what: damage.why })?;
         }
         if let Some(long) = piece.closes_long_tail.take() {
             let length = position.tail_length + long.rest.len() as u64;

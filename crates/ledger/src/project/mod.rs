@@ -69,7 +69,7 @@ impl Fold {
         mut draft: Draft,
     ) -> Result<()> {
         if place.is_row {
-            let odd = row::problems(tx, place, seq, &draft)?;
+            let odd = row::problems(tx, place, seq, &mut draft)?;
             draft.problems.extend(odd);
         }
         let mut tip = self.tips.before(tx, place)?;

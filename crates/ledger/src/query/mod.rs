@@ -1,5 +1,6 @@
 //! Questions to the ledger. Reading only.
 
+pub(crate) mod databases;
 pub(crate) mod find;
 mod listed;
 mod sessions;
@@ -38,10 +39,12 @@ pub fn cursors(ledger: &Ledger) -> Result<Vec<Cursor>> {
                 (SELECT min(t.session_id)
                    FROM session_sources ss JOIN sessions t ON t.id = ss.session
                   WHERE ss.source = s.id AND ss.part <> 'prompt_history'),
-                CASE WHEN s.kind = 'rows' AND g.cursor = 0 THEN 'database' ELSE s.kind END,
+                CASE WHEN s.kind = 'rows' AND g.cursor = 0 AND d.why IS NULL
+                     THEN 'database' ELSE s.kind END,
                 r.last_row, r.rows
            FROM sources s JOIN generations g ON g.id = s.generation
            LEFT JOIN row_cursors r ON r.generation = g.id
+           LEFT JOIN damaged d ON d.generation = g.id
           WHERE s.kind IN ('file', 'rows')
           ORDER BY s.format, s.root, s.path",
     )?;
