@@ -123,6 +123,7 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         }
         Error::NoMatch { what: "entry", .. } => {
             "give an entry's id, the beginning of one, or `leaf`; `quipu show ID --json` lists them"
+        }
         Error::NoMatch { what: "file", .. } => {
             "give a file's name or the end of its path; `quipu cursors` lists every collected file"
         }

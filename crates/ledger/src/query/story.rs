@@ -87,6 +87,9 @@ impl<'l> Story<'l> {
         while flow.is_continue()
             && let Some(row) = rows.next()?
         {
+            if chosen.is_over(&row) {
+                return Ok(());
+            }
             if chosen.wants_row(&row) {
                 flow = teller.record(&row, &mut chosen, each)?;
             }
