@@ -21,8 +21,10 @@ const TRUTH: &[&str] = &[
     include_str!("schema/truth_v1.sql"),
     // 2: indexes, and rows of other programs' databases.
     include_str!("schema/truth_v2.sql"),
-    // 3: damaged archives, what of a database is not read, and which machine collects.
+    // 3: which machine collects into it.
     include_str!("schema/truth_v3.sql"),
+    // 4: compressed files that cannot be decompressed, and what of a database is not read.
+    include_str!("schema/truth_v4.sql"),
 ];
 
 const PROJECTION: &str = include_str!("schema/projection.sql");

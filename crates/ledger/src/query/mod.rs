@@ -1,9 +1,12 @@
 //! Questions to the ledger. Reading only.
 
+mod cron;
 pub(crate) mod databases;
 pub(crate) mod find;
 mod listed;
+mod notes;
 mod sessions;
+mod sql;
 mod status;
 mod story;
 mod tree;
@@ -16,8 +19,11 @@ use crate::ids::SessionRow;
 use crate::ledger::Ledger;
 use crate::wire::Cursor;
 
+pub use cron::{cron_jobs, cron_runs};
 pub use listed::Filter;
+pub use notes::{note_versions, notes};
 pub use sessions::{Sessions, projects, session, sessions};
+pub use sql::{SqlAnswer, SqlLimits, sql};
 pub use status::{status, status_without_ledger};
 pub use story::{Choice, Story};
 pub use tree::tree;

@@ -120,7 +120,7 @@ fn an_older_ledger_learns_to_keep_them() {
     home.sql()
         .execute_batch(
             "DROP TABLE damaged; DROP TABLE damaged_bytes; DROP TABLE unread;
-             PRAGMA user_version = 2",
+             PRAGMA user_version = 3",
         )
         .unwrap();
     let report = home.sync_and_check();
