@@ -31,8 +31,8 @@ fn an_everyday_session() {
     exit 0
     --- stdout
     Two decimals
-    Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE] · 1
-    turn
+    Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE]
+    1 turn
     00000001-0000-4000-8000-000000000001
 
     ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
@@ -53,8 +53,8 @@ fn commands_interrupts_and_queued_prompts() {
     exit 0
     --- stdout
     Spring sale
-    Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE] · 5
-    turns
+    Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE]
+    5 turns
     00000003-0000-4000-8000-000000000003
 
     ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
@@ -88,8 +88,8 @@ fn an_openclaw_session_that_went_back() {
     exit 0
     --- stdout
     start
-    OpenClaw · oc71 · /home/alice/project · claude-sonnet-4-5 · [MINUTE] · 3
-    turns
+    OpenClaw · oc71 · /home/alice/project · claude-sonnet-4-5 · [MINUTE]
+    3 turns
     04-branch_01a1e05d-bba0-7765-b4f2-090b5db4d5cc
 
     ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
@@ -117,8 +117,8 @@ fn everything_opened() {
     exit 0
     --- stdout
     Two decimals
-    Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE] · 1
-    turn
+    Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE]
+    1 turn
     00000001-0000-4000-8000-000000000001
 
     ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
@@ -136,7 +136,7 @@ fn everything_opened() {
           description: Run the price tests
       ↳ Read /home/alice/shop/src/price.ts  38 B
           export const price = (n) => String(n)
-      ✗ Bash npm test -- price  failed
+      ↳ Bash npm test -- price  failed
           Exit code 1
           1 failed
 
@@ -225,7 +225,7 @@ fn as_much_of_the_tools_as_wanted() {
       ↳ read README.md  12 B
           # Title
           body
-      ✗ bash ls -la  failed
+      ↳ bash ls -la  failed
           ls: denied
 
       It has a title.
@@ -233,7 +233,7 @@ fn as_much_of_the_tools_as_wanted() {
     snapshot!(calls("--role tool"), @"
 
     ↳ read README.md  12 B
-    ✗ bash ls -la  failed
+    ↳ bash ls -la  failed
     ");
 }
 
@@ -243,11 +243,11 @@ fn a_narrow_screen() {
     exit 0
     --- stdout
     Two decimals
-    Claude Code ·
+    Claude Code
     /home/alice/shop · main
-    · claude-sonnet-4-5 ·
-    [MINUTE] · 1
-    turn
+    claude-sonnet-4-5
+    [MINUTE]
+    1 turn
     00000001-0000-4000-8000-
     000000000001
 
@@ -337,8 +337,8 @@ fn what_is_not_there_is_said() {
     exit 1
     --- stdout
     Two decimals
-    Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE] · 1
-    turn
+    Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE]
+    1 turn
     00000001-0000-4000-8000-000000000001
     --- stderr
     error: no turn matches `9`

@@ -65,7 +65,7 @@ fn sub_agents() {
     @  s08  6 entries, 1 turn, leaf  Find every place that formats a price.
     │  ↳ 00000004/agent-a1b2c3d  Explore, 3 entries, 1 turn  Find formatters
     ↳  2 entries of sub-agents in this file
-    │  ↳ agent-w1  fork, 3 entries, 1 turn  Check the tax rules
+    │  ↳ 00000004/agent-w1  fork, 3 entries, 1 turn  Check the tax rules
     ");
 }
 

@@ -72,10 +72,10 @@ impl<'c> Page<'c> {
             head.git_branch.clone().filter(|branch| !branch.is_empty()),
             head.model.clone(),
             head.started_at.map(minute),
-            Some(count(head.turns, "turn")),
         ];
         let facts: Vec<String> = facts.into_iter().flatten().collect();
-        let mut id = Text::of(Look::Dim, &head.id);
+        let turns = count(head.turns, "turn");
+        let mut id = Text::of(Look::Dim, format!("{} · {turns}", head.id));
         if head.state != "live" {
             id = id.with(Look::Warning, format!(" · {}", head.state));
         }
