@@ -18,9 +18,11 @@ mod restore;
 mod resume;
 mod service;
 mod sessions;
+mod show;
 mod sql;
 mod status;
 mod sync;
+mod tree;
 mod usage;
 mod watch;
 
@@ -41,6 +43,8 @@ use crate::{logging, machine, paths, roots};
 pub(crate) enum Command {
     Projects(projects::Args),
     Sessions(sessions::Args),
+    Show(show::Args),
+    Tree(tree::Args),
     Resume(resume::Args),
     Sync(sync::Args),
     Watch(watch::Args),
@@ -68,6 +72,8 @@ impl Command {
         match self {
             Command::Projects(args) => projects::run(args, context),
             Command::Sessions(args) => sessions::run(args, context),
+            Command::Show(args) => show::run(args, context),
+            Command::Tree(args) => tree::run(args, context),
             Command::Resume(args) => resume::run(args, context),
             Command::Sync(args) => sync::run(args, context),
             Command::Watch(args) => watch::run(args, context),

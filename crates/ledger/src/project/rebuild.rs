@@ -188,6 +188,16 @@ pub(crate) struct Home {
 }
 
 impl Home {
+    /// How its records read.
+    pub(crate) fn format(&self) -> &'static dyn Format {
+        self.format
+    }
+
+    /// What its path says.
+    pub(crate) fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
     /// `None` for the journal.
     pub(crate) fn of(conn: &Connection, generation: GenerationId) -> Result<Option<Home>> {
         let found = conn
