@@ -20,5 +20,6 @@ pub mod project;
 pub mod record;
 mod recover;
 pub mod rows;
+pub mod search;
 pub mod time;
 pub mod when;
