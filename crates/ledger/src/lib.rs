@@ -28,6 +28,7 @@ mod query;
 mod records;
 mod restore;
 mod schema;
+mod search;
 mod spans;
 mod sums;
 pub mod watch;
@@ -49,3 +50,4 @@ pub use query::{
     status, status_without_ledger, usage,
 };
 pub use restore::{Generations, InPlace, What, put_back, restore};
+pub use search::{Order, SearchRequest, search};

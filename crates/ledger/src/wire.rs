@@ -1,8 +1,10 @@
 //! The shapes of all JSON output. They only grow.
 
+mod search;
 mod sessions;
 mod usage;
 
+pub use search::{Nearby, Scanned, SearchAnswer, SearchGaps, SearchHit};
 pub use sessions::{Project, Session};
 pub use usage::{UsageLine, UsageReport, UsageSession};
 

@@ -2,7 +2,7 @@
 
 pub(crate) mod databases;
 pub(crate) mod find;
-mod listed;
+pub(crate) mod listed;
 mod sessions;
 mod status;
 mod usage;

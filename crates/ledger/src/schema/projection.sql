@@ -71,6 +71,8 @@ CREATE TABLE entry_rows (
 CREATE INDEX entries_by_session ON entry_rows (session, uuid);
 -- Children that wait for a parent that may still come.
 CREATE INDEX entries_by_missing_parent ON entry_rows (session, parent_uuid) WHERE parent_uuid IS NOT NULL;
+-- Older versions, which a search shows only where the newer one does not match.
+CREATE INDEX entries_superseded ON entry_rows (superseded_by) WHERE superseded_by IS NOT NULL;
 
 -- What entries have in common: a few dozen rows for millions of entries. A provisional entry has a
 -- kind of its own, with its own number, so that it leaves no trace.
