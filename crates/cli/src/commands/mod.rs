@@ -11,6 +11,7 @@ mod projects;
 mod rebuild;
 mod restore;
 mod resume;
+mod search;
 mod service;
 mod sessions;
 mod status;
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Projects(projects::Args),
     Sessions(sessions::Args),
     Resume(resume::Args),
+    Search(search::Args),
     Sync(sync::Args),
     Watch(watch::Args),
     Service(service::Args),
@@ -57,6 +59,7 @@ impl Command {
             Command::Projects(args) => projects::run(args, context),
             Command::Sessions(args) => sessions::run(args, context),
             Command::Resume(args) => resume::run(args, context),
+            Command::Search(args) => search::run(args, context),
             Command::Sync(args) => sync::run(args, context),
             Command::Watch(args) => watch::run(args, context),
             Command::Service(args) => service::run(args, context),

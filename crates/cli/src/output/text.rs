@@ -18,6 +18,8 @@ pub(crate) enum Look {
     Good,
     Warning,
     Bad,
+    /// What was looked for.
+    Match,
 }
 
 impl Look {
@@ -29,6 +31,7 @@ impl Look {
             Look::Good => AnsiColor::Green.on_default(),
             Look::Warning => AnsiColor::Yellow.on_default(),
             Look::Bad => AnsiColor::Red.on_default().bold(),
+            Look::Match => AnsiColor::Yellow.on_default().bold(),
         }
     }
 }

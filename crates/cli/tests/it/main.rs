@@ -18,6 +18,7 @@ mod rebuild;
 mod refusals;
 mod restore;
 mod rows;
+mod search;
 mod service;
 mod sessions;
 mod status;
