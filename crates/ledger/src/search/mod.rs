@@ -166,7 +166,7 @@ fn find(
         false => matching::find(index, &pattern.wanted, &pattern.unwanted, mask)?,
         true => {
             let everything = match pattern.literals.is_empty() || filters.sessions().is_some() {
-                true => Some(everything(conn, filters)?),
+                true => Some(everything(conn, filters, mask)?),
                 false => None,
             };
             match everything {
@@ -198,27 +198,36 @@ fn find(
     Ok((matches, Some(found.scanned)))
 }
 
-/// Every entry that has words, of the sessions that pass.
-fn everything(conn: &Connection, filters: &Filters<'_>) -> Result<Matches> {
+/// Every entry that has words in the columns of `mask`, of the sessions that pass.
+fn everything(conn: &Connection, filters: &Filters<'_>, mask: u8) -> Result<Matches> {
     let mut entries: Vec<(i64, u8)> = Vec::new();
+    let mut add = |row: &rusqlite::Row<'_>| -> Result<()> {
+        let lengths = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+        let columns = index::filled_columns(lengths) & mask;
+        if columns != 0 {
+            entries.push((row.get(0)?, columns));
+        }
+        Ok(())
+    };
     match filters.sessions() {
         None => {
-            let mut statement = conn.prepare_cached("SELECT id FROM search_docsize ORDER BY id")?;
+            let mut statement =
+                conn.prepare_cached("SELECT id, sz FROM search_docsize ORDER BY id")?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
-                entries.push((row.get(0)?, 0));
+                add(row)?;
             }
         }
         Some(sessions) => {
             let mut statement = conn.prepare_cached(
-                "SELECT e.id FROM entry_rows e JOIN search_docsize d ON d.id = e.id
+                "SELECT e.id, d.sz FROM entry_rows e JOIN search_docsize d ON d.id = e.id
                   WHERE e.session IS ?1",
             )?;
             let none = std::iter::once(None);
             for session in sessions.iter().copied().map(Some).chain(none) {
                 let mut rows = statement.query([session])?;
                 while let Some(row) = rows.next()? {
-                    entries.push((row.get(0)?, 0));
+                    add(row)?;
                 }
             }
             entries.sort_unstable();

@@ -269,6 +269,8 @@ fn filters_leave_out_what_they_say() {
     // Without words: the calls themselves, and all that passes.
     assert_eq!(found(&home, "file:auth.ts"), ["Bash grep needle src/auth.ts", result]);
     assert_eq!(found(&home, "is:error"), [result]);
+    assert_eq!(found(&home, "in:text role:assistant"), [agent]);
+    assert_eq!(found(&home, "in:thinking project:shop"), ["needle in mind"]);
     assert_eq!(ask(&home, &request("role:user")).hits[0].snippet, other, "the newest first");
     // What is only in the model's reasoning is told.
     let answer = ask(&home, &request("mind"));

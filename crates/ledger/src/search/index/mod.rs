@@ -373,3 +373,13 @@ pub(crate) fn sum_of_numbers(bytes: &[u8]) -> u64 {
     }
     sum
 }
+
+/// The columns of an entry that have words, by the words in each.
+pub(crate) fn filled_columns(bytes: &[u8]) -> u8 {
+    let mut bytes = varint::Bytes::new(bytes);
+    let numbers = std::iter::from_fn(|| bytes.number());
+    numbers
+        .take(4)
+        .enumerate()
+        .fold(0, |filled, (column, words)| filled | if words > 0 { 1 << column } else { 0 })
+}

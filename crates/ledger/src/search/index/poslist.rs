@@ -44,34 +44,40 @@ impl Occurrences {
 
 /// Counts the positions in the columns of `mask`. `None` if the bytes are no positions.
 pub(super) fn occurrences(poslist: &[u8], mask: u8) -> Option<Occurrences> {
-    let mut bytes = Bytes::new(poslist);
     let (mut all, mut at_least, mut columns) = (0_u32, 0_u32, 0_u8);
     let mut column = 1_u8;
     let (mut count, mut last) = (0_u32, 0_u64);
+    let mut rest = poslist;
     loop {
+        // Nearly all differences are small, and this is where a search spends its time.
+        while let [small @ 2..=0x7F, after @ ..] = rest {
+            last += u64::from(*small - 2);
+            count += 1;
+            rest = after;
+        }
+        let mut bytes = Bytes::new(rest);
         let next = if bytes.is_empty() { None } else { Some(bytes.number()?) };
+        if let Some(delta @ 2..) = next {
+            last = last.wrapping_add(delta - 2);
+            count += 1;
+            rest = bytes.rest();
+            continue;
+        }
+        if count > 0 {
+            at_least = at_least.saturating_add(u32::try_from(last).ok()?.saturating_add(1));
+            if column & mask != 0 {
+                all += count;
+                columns |= column;
+            }
+        }
+        (count, last) = (0, 0);
         match next {
-            Some(delta @ 2..) => {
-                last = last.wrapping_add(delta - 2);
-                count += 1;
+            None => return Some(Occurrences::new(all, at_least, columns)),
+            Some(1) => {
+                column = 1_u8.checked_shl(u32::try_from(bytes.number()?).ok()?)?;
+                rest = bytes.rest();
             }
-            other => {
-                if count > 0 {
-                    at_least = at_least.saturating_add(u32::try_from(last).ok()?.saturating_add(1));
-                    if column & mask != 0 {
-                        all += count;
-                        columns |= column;
-                    }
-                }
-                (count, last) = (0, 0);
-                match other {
-                    None => return Some(Occurrences::new(all, at_least, columns)),
-                    Some(1) => {
-                        column = 1_u8.checked_shl(u32::try_from(bytes.number()?).ok()?)?;
-                    }
-                    Some(_) => return None,
-                }
-            }
+            Some(_) => return None,
         }
     }
 }

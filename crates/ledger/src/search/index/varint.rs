@@ -15,6 +15,11 @@ impl<'a> Bytes<'a> {
         self.rest.is_empty()
     }
 
+    /// What was not read yet.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     /// How many bytes are left.
     pub(super) fn len(&self) -> usize {
         self.rest.len()
