@@ -140,19 +140,21 @@ impl Workplace {
         })
     }
 
-    /// Asks the ledger for something.
-    pub(crate) fn search(&self, arguments: &[&str]) -> Result<Finished> {
-        let mut command = self.private(&self.quipu);
-        command.arg("search").args(arguments);
-        command.env("QUIPU_LEDGER", self.ledger());
-        run(&mut command)
-    }
-
     /// Looks for something in the files themselves.
     pub(crate) fn ripgrep(&self, program: &Path, arguments: &[&str]) -> Result<Finished> {
         let mut command = self.private(program);
         command.args(["--no-config", "--no-ignore", "--hidden", "--count", "--ignore-case"]);
         run(command.args(arguments).arg("--").arg(self.home()))
+    }
+
+    /// Runs quipu on the ledger.
+    pub(crate) fn quipu(&self, arguments: &[&str]) -> Result<Finished> {
+        run(self.private(&self.quipu).args(arguments).env("QUIPU_LEDGER", self.ledger()))
+    }
+
+    /// Runs ccusage on the home.
+    pub(crate) fn ccusage(&self, program: &Path) -> Result<Finished> {
+        run(self.private(program).args(["daily", "--offline", "--json"]))
     }
 
     /// Lists and stats every file of the home in a process of its own.

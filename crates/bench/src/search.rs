@@ -63,11 +63,11 @@ pub(crate) fn run(
         let mut hits = 0;
         for _ in 0..runs.max(1) {
             let arguments: Vec<&str> = question.quipu.iter().map(String::as_str).collect();
-            let timed =
-                place.search(&[&["--no-sync", "--timing", "--json"], &*arguments].concat())?;
+            let timed = place
+                .quipu(&[&["search", "--no-sync", "--timing", "--json"], &*arguments].concat())?;
             inside.push(answered_in(&timed)?);
             hits = total(&timed);
-            whole.push(milliseconds(place.search(&arguments)?.wall));
+            whole.push(milliseconds(place.quipu(&[&["search"], &*arguments].concat())?.wall));
             if let Some(ripgrep) = &ripgrep {
                 let arguments: Vec<&str> = question.ripgrep.iter().map(String::as_str).collect();
                 beside.push(milliseconds(place.ripgrep(ripgrep, &arguments)?.wall));
@@ -116,7 +116,7 @@ fn questions(frequent: &str) -> Vec<Question> {
 fn most_frequent(place: &Workplace) -> Result<String> {
     let mut most = (0, "the");
     for word in FREQUENT {
-        if let Ok(found) = place.search(&["--no-sync", "--json", "-n", "1", word]) {
+        if let Ok(found) = place.quipu(&["search", "--no-sync", "--json", "-n", "1", word]) {
             most = most.max((total(&found), word));
         }
     }

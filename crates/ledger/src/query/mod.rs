@@ -1,9 +1,12 @@
 //! Questions to the ledger. Reading only.
 
+mod cron;
 pub(crate) mod databases;
 pub(crate) mod find;
 pub(crate) mod listed;
+mod notes;
 mod sessions;
+mod sql;
 mod status;
 mod usage;
 
@@ -14,8 +17,11 @@ use crate::ids::SessionRow;
 use crate::ledger::Ledger;
 use crate::wire::Cursor;
 
+pub use cron::{cron_jobs, cron_runs};
 pub use listed::Filter;
+pub use notes::{note_versions, notes};
 pub use sessions::{Sessions, projects, session, sessions};
+pub use sql::{SqlAnswer, SqlLimits, sql};
 pub use status::{status, status_without_ledger};
 pub use usage::{UsageBy, UsageRequest, usage};
 

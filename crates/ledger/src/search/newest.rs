@@ -58,13 +58,13 @@ fn by_session<T>(
     let regular = items.get(provisional..).unwrap_or_default();
     let is_wanted = |entry: i64| regular.binary_search_by_key(&entry, entry_of).is_ok();
     of_session(conn, None, &is_wanted, &mut found)?;
-    let mut sessions: Vec<(i64, Option<i64>)> = conn
-        .prepare_cached("SELECT id, updated_at FROM sessions")?
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<Result<_, _>>()?;
-    sessions.sort_unstable_by_key(|(id, updated_at)| Reverse((*updated_at, *id)));
     keep_newest(&mut found, limit);
-    for (session, updated_at) in sessions {
+    let mut statement = conn.prepare_cached(
+        "SELECT id, updated_at FROM sessions INDEXED BY sessions_by_time ORDER BY updated_at DESC",
+    )?;
+    let mut sessions = statement.query([])?;
+    while let Some(row) = sessions.next()? {
+        let (session, updated_at): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
         let is_full = found.len() >= limit;
         if is_full && found.last().is_some_and(|oldest| oldest.0 > updated_at) {
             break;

@@ -34,6 +34,7 @@ mod search;
 mod secrets;
 mod sessions;
 mod spec;
+mod sql;
 mod torture;
 mod truth;
 mod unread;
