@@ -144,6 +144,10 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         }
         Error::Older { .. } => "run `quipu sync` once; all that is in the ledger stays in it",
         Error::Replaced { .. } => "a backup was restored meanwhile; run it again",
+        Error::SearchIndex { .. } => {
+            "run `quipu rebuild`; everything that was collected is still there"
+        }
+        Error::Pattern { .. } => "--exact takes the text as it is",
         Error::Damaged { .. } => DAMAGED,
         error => match error.trouble() {
             Trouble::Busy => "try again when the other process is done; nothing was lost",

@@ -29,6 +29,7 @@ mod query;
 mod records;
 mod restore;
 mod schema;
+mod search;
 mod spans;
 mod sums;
 pub mod watch;
@@ -51,3 +52,4 @@ pub use query::{
     status, status_without_ledger, tree, usage,
 };
 pub use restore::{Generations, InPlace, What, put_back, restore};
+pub use search::{Order, SearchRequest, search};

@@ -21,6 +21,7 @@ pub mod project;
 pub mod record;
 mod recover;
 pub mod rows;
+pub mod search;
 pub mod story;
 pub mod time;
 pub mod when;

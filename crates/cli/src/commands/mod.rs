@@ -16,6 +16,7 @@ mod projects;
 mod rebuild;
 mod restore;
 mod resume;
+mod search;
 mod service;
 mod sessions;
 mod show;
@@ -46,6 +47,7 @@ pub(crate) enum Command {
     Show(show::Args),
     Tree(tree::Args),
     Resume(resume::Args),
+    Search(search::Args),
     Sync(sync::Args),
     Watch(watch::Args),
     Service(service::Args),
@@ -75,6 +77,7 @@ impl Command {
             Command::Show(args) => show::run(args, context),
             Command::Tree(args) => tree::run(args, context),
             Command::Resume(args) => resume::run(args, context),
+            Command::Search(args) => search::run(args, context),
             Command::Sync(args) => sync::run(args, context),
             Command::Watch(args) => watch::run(args, context),
             Command::Service(args) => service::run(args, context),

@@ -21,6 +21,7 @@ mod rebuild;
 mod refusals;
 mod restore;
 mod rows;
+mod search;
 mod service;
 mod sessions;
 mod show;

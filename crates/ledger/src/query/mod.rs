@@ -3,7 +3,7 @@
 mod cron;
 pub(crate) mod databases;
 pub(crate) mod find;
-mod listed;
+pub(crate) mod listed;
 mod notes;
 mod sessions;
 mod sql;
