@@ -10,6 +10,7 @@ use quipu_transcript::entry::{
 use quipu_transcript::format::{Format, Origin, Part};
 use quipu_transcript::problem::{Problem, ProblemKind};
 use quipu_transcript::record;
+use quipu_transcript::story::mentions_error;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::kinds;
@@ -321,7 +322,7 @@ fn gather(entry: &Entry<'_>, bytes: u64) -> Gathered {
                 results.push(DraftResult {
                     call_id: result.call_id.as_deref().map(Box::from),
                     is_error: result.is_error,
-                    mentions_error: search::mentions_error(&result.text),
+                    mentions_error: mentions_error(&result.text),
                     output_name: result.output_file.as_deref().map(Box::from),
                 });
             }

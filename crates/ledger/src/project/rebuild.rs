@@ -188,6 +188,16 @@ pub(crate) struct Home {
 }
 
 impl Home {
+    /// How its records read.
+    pub(crate) fn format(&self) -> &'static dyn Format {
+        self.format
+    }
+
+    /// What its path says.
+    pub(crate) fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
     /// Reads its records.
     pub(crate) fn drafter(&self) -> Drafter<'_> {
         Drafter::new(self.format, &self.origin)

@@ -35,6 +35,7 @@ mod secrets;
 mod sessions;
 mod spec;
 mod sql;
+mod story;
 mod torture;
 mod truth;
 mod unread;
