@@ -6,6 +6,7 @@
 //! Read in this order: [`entry`] (the normal form), [`mod@format`] (the question list that each agent's
 //! format answers), [`record`] (bytes to entries, damaged ones included), then one format.
 
+pub mod context;
 pub mod entry;
 pub mod format;
 pub mod formats;
