@@ -45,7 +45,7 @@ pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;
 pub use project::rebuild::rebuild;
 pub use query::{
-    Filter, Sessions, UsageBy, UsageRequest, cursors, find_session, projects, session, sessions,
-    status, status_without_ledger, usage,
+    Filter, SessionContext, Sessions, UsageBy, UsageRequest, context, cursors, find_session,
+    projects, session, sessions, status, status_without_ledger, usage,
 };
 pub use restore::{Generations, InPlace, What, put_back, restore};

@@ -1,5 +1,6 @@
 //! Questions to the ledger. Reading only.
 
+mod context;
 pub(crate) mod databases;
 pub(crate) mod find;
 mod listed;
@@ -14,6 +15,7 @@ use crate::ids::SessionRow;
 use crate::ledger::Ledger;
 use crate::wire::Cursor;
 
+pub use context::{SessionContext, context};
 pub use listed::Filter;
 pub use sessions::{Sessions, projects, session, sessions};
 pub use status::{status, status_without_ledger};

@@ -74,6 +74,11 @@ impl Plan {
         self.steps.len()
     }
 
+    /// All lines that are still wanted, in order.
+    pub fn lines(&self) -> impl Iterator<Item = usize> {
+        self.steps.iter().map(|step| step.line)
+    }
+
     /// The line that is wanted next, counted from 0.
     pub fn next_line(&self) -> Option<usize> {
         self.steps.front().map(|step| step.line)

@@ -301,13 +301,10 @@ fn r14_blocks_of_every_shape() {
     // Numbers keep their digits, fields their order.
     let json = context.messages[0].json();
     assert!(json.contains(r#""arguments":{"x":1.50}"#), "{json}");
-    let text = format!(
-        r#"{{"type":"session","id":"s","version":3}}
-{{"role":"user","content":[{{"type":"hologram","z":1e2,"a":[{{}}]}}]}}"#
-    );
-    let context = build(Rules::OpenClaw, &text, At::Leaf);
+    let text = r#"{"role":"user","content":[{"type":"hologram","z":1e2,"a":[{}]}]}"#;
+    let context = build(Rules::OpenClaw, text, At::Leaf);
     let json = context.messages[0].json();
-    assert_eq!(json, r#"{"role":"user","content":[{"type":"hologram","z":1e2,"a":[{}]}]}"#);
+    assert_eq!(json, text);
 }
 
 #[test]
