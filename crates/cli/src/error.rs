@@ -123,6 +123,10 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         }
         Error::NoMatch { .. } => "`quipu cursors` lists how many generations each file has had",
         Error::Ambiguous { candidates, .. } => return candidates_hint(candidates),
+        Error::Sql { message } if message.starts_with("no such") => {
+            "docs/schema.md describes the tables; `SELECT name, sql FROM sqlite_schema` shows them"
+        }
+        Error::Sql { .. } => return Vec::new(),
         Error::Absent { .. } => {
             "run `quipu sync` to collect into a new ledger, or name another with --ledger"
         }

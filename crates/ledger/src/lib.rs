@@ -11,6 +11,7 @@ mod beside;
 mod chunks;
 mod clock;
 mod collect;
+mod create;
 mod damaged;
 mod doctor;
 mod error;
@@ -45,7 +46,8 @@ pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;
 pub use project::rebuild::rebuild;
 pub use query::{
-    Filter, SessionContext, Sessions, UsageBy, UsageRequest, context, cursors, find_session,
-    projects, session, sessions, status, status_without_ledger, usage,
+    Filter, SessionContext, Sessions, SqlAnswer, SqlLimits, UsageBy, UsageRequest, context,
+    cron_jobs, cron_runs, cursors, find_session, note_versions, notes, projects, session, sessions,
+    sql, status, status_without_ledger, usage,
 };
 pub use restore::{Generations, InPlace, What, put_back, restore};

@@ -2,14 +2,12 @@
 //! could not be decompressed to their end, also as they were. Only ever creates files; an existing one
 //! is an error.
 
+mod file;
+
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Component, Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::path::{Path, PathBuf};
 
 use quipu_transcript::format;
 use rusqlite::Connection;
@@ -19,7 +17,8 @@ use crate::ids::{GenerationId, SessionRow, SourceId};
 use crate::ledger::Ledger;
 use crate::query::find;
 use crate::wire::{DamagedFile, RestoreReport, RestoredFile};
-use crate::{Error, Result, Trouble, damaged, indexes, spans};
+use crate::{Error, Result, Trouble};
+use file::{Bytes, safe, write};
 
 /// What to give back.
 #[derive(Debug, Clone, Copy)]
@@ -99,38 +98,11 @@ pub fn restore(
         let is_compressed =
             !from_rows && format::by_name(&format).is_some_and(|f| f.is_compressed(&path));
         let (has_lines, is_damaged): (bool, bool) = (row.get(9)?, row.get(11)?);
-        let is_followed = |path: &[u8], followed: &mut rusqlite::Statement<'_>| {
-            followed.query_row((&format, &root, path), |row| row.get::<_, bool>(0))
-        };
+        let life = Life { from_rows, is_compressed, has_lines, is_damaged };
         let own = to.join(folder).join(safe(&path)?);
-        let mut targets = Vec::new();
-        if is_damaged {
-            let mut target = own.clone();
-            if !is_compressed {
-                // In the database it had no name of its own.
-                target.as_mut_os_string().push(".zst");
-                if is_followed(&[&path[..], COMPRESSED].concat(), &mut followed)? {
-                    target.as_mut_os_string().push(".damaged");
-                }
-            }
-            targets.push((target, Bytes::AsFound));
-        }
-        // Of a file that could not be read at all, there is nothing but what it was.
-        if has_lines || !is_damaged {
-            let mut target = own;
-            if is_compressed {
-                target.set_extension("");
-                // Beside a file that already has that name, it gets one of its own.
-                let plain = path.strip_suffix(COMPRESSED).unwrap_or(&path);
-                if is_followed(plain, &mut followed)? {
-                    target.as_mut_os_string().push(".decompressed");
-                }
-            }
-            if from_rows && !has_lines {
-                target.push("sessions.json");
-            }
-            targets.push((target, Bytes::Lines));
-        }
+        let targets = life.targets(own, &path, &mut |path| {
+            Ok(followed.query_row((&format, &root, path), |row| row.get(0))?)
+        })?;
         let first_path: Vec<u8> = row.get(10)?;
         let may_have_blanks = format::by_name(&format).is_some_and(|format| {
             Judge::new(&forgotten, format, &format.origin(&first_path)).is_some()
@@ -179,6 +151,56 @@ pub fn restore(
     Ok(report)
 }
 
+/// What there is to give back of one life of a source.
+struct Life {
+    from_rows: bool,
+    is_compressed: bool,
+    has_lines: bool,
+    /// It could not be decompressed to its end, and is kept as it was.
+    is_damaged: bool,
+}
+
+impl Life {
+    /// The files that it is given back as. `own`: where its path leads; `is_followed`: whether
+    /// another source has a path.
+    fn targets(
+        &self,
+        own: PathBuf,
+        path: &[u8],
+        is_followed: &mut dyn FnMut(&[u8]) -> Result<bool>,
+    ) -> Result<Vec<(PathBuf, Bytes)>> {
+        let mut targets = Vec::new();
+        if self.is_damaged {
+            let mut target = own.clone();
+            if !self.is_compressed {
+                // In the database it had no name of its own.
+                target.as_mut_os_string().push(".zst");
+                if is_followed(&[path, COMPRESSED].concat())? {
+                    target.as_mut_os_string().push(".damaged");
+                }
+            }
+            targets.push((target, Bytes::AsFound));
+            // Of a file that could not be read at all, there is nothing but what it was.
+            if !self.has_lines {
+                return Ok(targets);
+            }
+        }
+        let mut target = own;
+        if self.is_compressed {
+            target.set_extension("");
+            // Beside a file that already has that name, it gets one of its own.
+            if is_followed(path.strip_suffix(COMPRESSED).unwrap_or(path))? {
+                target.as_mut_os_string().push(".decompressed");
+            }
+        }
+        if self.from_rows && !self.has_lines {
+            target.push("sessions.json");
+        }
+        targets.push((target, Bytes::Lines));
+        Ok(targets)
+    }
+}
+
 /// The folder of each root: the format's name, and a number from its second root on.
 #[derive(Default)]
 struct Folders {
@@ -197,81 +219,6 @@ impl Folders {
                 if *number == 1 { format.to_owned() } else { format!("{format}-{number}") }
             })
             .clone()
-    }
-}
-
-/// A stored path leads down and nowhere else.
-fn safe(path: &[u8]) -> Result<PathBuf> {
-    let path = Path::new(OsStr::from_bytes(path));
-    let is_safe = path.components().all(|part| matches!(part, Component::Normal(_)))
-        && !path.as_os_str().is_empty();
-    if is_safe {
-        Ok(path.to_owned())
-    } else {
-        Err(Error::damaged("a stored path that leads out of its root".to_owned()))
-    }
-}
-
-/// Which bytes of a life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Bytes {
-    /// Its lines.
-    Lines,
-    /// The compressed file, as it was.
-    AsFound,
-}
-
-/// Writes one generation to a new file.
-fn write(
-    conn: &Connection,
-    (source, generation, what): (SourceId, GenerationId, Bytes),
-    mtime_ns: i64,
-    target: &Path,
-    blanks: &mut BlankLines,
-) -> Result<u64> {
-    if let Some(folder) = target.parent() {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-            .map_err(Error::io("create folder", folder))?;
-    }
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(target)
-        .map_err(Error::io("create", target))?;
-    let mut out = BufWriter::new(&file);
-    let mut bytes = 0;
-    let mut put = |part: &[u8]| {
-        bytes += part.len() as u64;
-        blanks.add(part);
-        out.write_all(part).map_err(Error::io("write", target))
-    };
-    let written = match what {
-        Bytes::AsFound => damaged::stream(conn, generation, &mut put),
-        Bytes::Lines => spans::stream(conn, generation, &mut put)
-            .and_then(|()| spans::stream_tail(conn, generation, &mut put))
-            .and_then(|()| match indexes::load(conn, source)? {
-                Some(bytes) => put(&bytes),
-                None => Ok(()),
-            }),
-    };
-    let written = written.and_then(|()| out.flush().map_err(Error::io("write", target)));
-    if let Err(error) = written {
-        // Half a file must not pass for a whole one.
-        let _ = fs::remove_file(target);
-        return Err(error);
-    }
-    set_modified(&file, mtime_ns);
-    Ok(bytes)
-}
-
-/// The file's own time, where the file system can hold it.
-fn set_modified(file: &File, mtime_ns: i64) {
-    if let Ok(nanoseconds) = u64::try_from(mtime_ns) {
-        let _ = file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_nanos(nanoseconds));
     }
 }
 

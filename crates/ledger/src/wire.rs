@@ -1,9 +1,13 @@
 //! The shapes of all JSON output. They only grow.
 
+mod notes;
 mod sessions;
+mod sql;
 mod usage;
 
+pub use notes::{CronJob, CronRun, Note, NoteVersion};
 pub use sessions::{Project, Session};
+pub use sql::SqlValue;
 pub use usage::{UsageLine, UsageReport, UsageSession};
 
 use std::collections::BTreeMap;

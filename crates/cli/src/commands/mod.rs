@@ -1,11 +1,16 @@
 //! The commands: one file each, and one list of them.
 
 mod backup;
+mod completions;
 mod config;
+mod cron;
 mod cursors;
+mod demo;
 mod doctor;
 mod forget;
 mod formats;
+mod man;
+mod notes;
 mod overview;
 mod projects;
 mod rebuild;
@@ -13,6 +18,7 @@ mod restore;
 mod resume;
 mod service;
 mod sessions;
+mod sql;
 mod status;
 mod sync;
 mod usage;
@@ -41,6 +47,9 @@ pub(crate) enum Command {
     Service(service::Args),
     Status(status::Args),
     Usage(usage::Args),
+    Notes(notes::Args),
+    Cron(cron::Args),
+    Sql(sql::Args),
     Restore(restore::Args),
     Backup(backup::Args),
     Doctor(doctor::Args),
@@ -49,6 +58,9 @@ pub(crate) enum Command {
     Cursors(cursors::Args),
     Formats(formats::Args),
     Config(config::Args),
+    Demo(demo::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 impl Command {
@@ -62,6 +74,9 @@ impl Command {
             Command::Service(args) => service::run(args, context),
             Command::Status(args) => status::run(args, context),
             Command::Usage(args) => usage::run(args, context),
+            Command::Notes(args) => notes::run(args, context),
+            Command::Cron(args) => cron::run(args, context),
+            Command::Sql(args) => sql::run(args, context),
             Command::Restore(args) => restore::run(args, context),
             Command::Backup(args) => backup::run(args, context),
             Command::Doctor(args) => doctor::run(args, context),
@@ -70,6 +85,9 @@ impl Command {
             Command::Cursors(args) => cursors::run(args, context),
             Command::Formats(args) => formats::run(args, context),
             Command::Config(args) => config::run(args, context),
+            Command::Demo(args) => demo::run(args, context),
+            Command::Completions(args) => completions::run(args, context),
+            Command::Man(args) => man::run(args, context),
         }
     }
 }

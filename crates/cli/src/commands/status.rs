@@ -202,8 +202,10 @@ fn skipped_texts(skipped: &SkippedFiles) -> Vec<Text> {
         vec![Text::plain(format!("{}: {}", count(skipped.files, what), skipped.reason))];
     let named = skipped.paths.iter().take(MOST_NAMED);
     texts.extend(named.map(|path| Text::of(Look::Dim, format!("  {path}"))));
-    let more = skipped.files.saturating_sub(MOST_NAMED as u64);
-    if more > 0 {
+    let more = skipped.files.saturating_sub(skipped.paths.len().min(MOST_NAMED) as u64);
+    // What has no name of its own has that of the database that it is in.
+    let is_named = !skipped.in_database || skipped.paths.len() > 1;
+    if more > 0 && is_named {
         texts.push(Text::of(Look::Dim, format!("  and {} more", number(more))));
     }
     texts

@@ -134,6 +134,8 @@ fn said_of(files: &SkippedFiles, why: &str) -> Text {
     };
     let more = match files.files {
         1 => String::new(),
+        // What has no name of its own has that of the database that it is in.
+        times if files.paths.len() == 1 => format!(" ({} times)", number(times)),
         files => format!(" and {} more", number(files - 1)),
     };
     Text::of(Look::Warning, format!("{first}{more}")).and(format!(": {why}"))

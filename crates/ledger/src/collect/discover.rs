@@ -472,7 +472,7 @@ pub(crate) fn summarise(roots: &[RootPath], skipped: &[Skipped]) -> Vec<SkippedF
             in_database: roots.get(skip.root).is_some_and(|root| in_database(root, &skip.path)),
         });
         group.files += 1;
-        if group.paths.len() < MOST_NAMED {
+        if group.paths.len() < MOST_NAMED && !group.paths.contains(&path) {
             group.paths.push(path);
         }
     }

@@ -1,10 +1,13 @@
 //! Questions to the ledger. Reading only.
 
 mod context;
+mod cron;
 pub(crate) mod databases;
 pub(crate) mod find;
 mod listed;
+mod notes;
 mod sessions;
+mod sql;
 mod status;
 mod usage;
 
@@ -16,8 +19,11 @@ use crate::ledger::Ledger;
 use crate::wire::Cursor;
 
 pub use context::{SessionContext, context};
+pub use cron::{cron_jobs, cron_runs};
 pub use listed::Filter;
+pub use notes::{note_versions, notes};
 pub use sessions::{Sessions, projects, session, sessions};
+pub use sql::{SqlAnswer, SqlLimits, sql};
 pub use status::{status, status_without_ledger};
 pub use usage::{UsageBy, UsageRequest, usage};
 

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use quipu_transcript::format::{FORMATS, Format, Part};
-use rusqlite::Connection;
+use rusqlite::{Connection, Rows};
 
 use super::databases;
 use crate::beside::log_length;
@@ -226,52 +226,60 @@ fn priorities(conn: &Connection, format: &dyn Format) -> Result<Vec<PriorityStat
     Ok(priorities.into_values().collect())
 }
 
-/// Files of unknown names in which nothing was found.
+/// Files of unknown names in which nothing was found, and databases that cannot be read.
 fn refused(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
     let mut statement = conn.prepare(
-        "SELECT refused, count(*), min(path) FROM sources
+        "SELECT refused, path, 0 FROM sources
           WHERE format = ?1 AND refused IS NOT NULL AND refused <> ?2 AND is_gone = 0
-          GROUP BY refused",
+          ORDER BY refused, path",
     )?;
-    Ok(statement
-        .query_map([format, FORGOTTEN], |row| {
-            Ok(SkippedFiles {
-                format: format.to_owned(),
-                reason: row.get(0)?,
-                files: row.get::<_, i64>(1)?.cast_unsigned(),
-                paths: vec![String::from_utf8_lossy(row.get_ref(2)?.as_blob()?).into_owned()],
-                in_database: false,
-            })
-        })?
-        .collect::<Result<_, _>>()?)
+    grouped(format, statement.query([format, FORGOTTEN])?)
 }
 
 /// Compressed files, and archives in databases, that cannot be decompressed to their end.
 fn damaged(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
-    let mut statement = conn.prepare(
-        "SELECT d.why, d.is_kept, s.path, s.kind = 'rows'
-           FROM damaged d JOIN sources s ON s.generation = d.generation
-          WHERE s.format = ?1 AND s.refused IS NULL ORDER BY s.path",
-    )?;
-    let mut groups: BTreeMap<(String, bool), SkippedFiles> = BTreeMap::new();
-    let mut rows = statement.query([format])?;
+    let mut groups = Vec::new();
+    for is_kept in [true, false] {
+        let mut statement = conn.prepare(
+            "SELECT d.why, s.path, s.kind = 'rows'
+               FROM damaged d JOIN sources s ON s.generation = d.generation
+              WHERE s.format = ?1 AND s.refused IS NULL AND d.is_kept = ?2
+              ORDER BY s.kind, d.why, s.path",
+        )?;
+        let mut found = grouped(format, statement.query((format, is_kept))?)?;
+        for group in &mut found {
+            group.reason = damaged::text(&group.reason, is_kept);
+        }
+        groups.append(&mut found);
+    }
+    Ok(groups)
+}
+
+/// Groups rows of a reason, a path, and whether that is in a database; those of a group follow one
+/// another.
+fn grouped(format: &str, mut rows: Rows<'_>) -> Result<Vec<SkippedFiles>> {
+    let mut groups: Vec<SkippedFiles> = Vec::new();
     while let Some(row) = rows.next()? {
-        let (why, in_database): (String, bool) = (row.get(0)?, row.get(3)?);
-        let reason = damaged::text(&why, row.get(1)?);
-        let path = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
-        let group = groups.entry((reason.clone(), in_database)).or_insert_with(|| SkippedFiles {
-            format: format.to_owned(),
-            reason,
-            files: 0,
-            paths: Vec::new(),
-            in_database,
-        });
-        group.files += 1;
-        if group.paths.len() < MOST_NAMED {
-            group.paths.push(String::from_utf8_lossy(path).into_owned());
+        let (reason, in_database): (String, bool) = (row.get(0)?, row.get(2)?);
+        let path = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+        let path = String::from_utf8_lossy(path).into_owned();
+        match groups.last_mut() {
+            Some(group) if (&group.reason, group.in_database) == (&reason, in_database) => {
+                group.files += 1;
+                if group.paths.len() < MOST_NAMED {
+                    group.paths.push(path);
+                }
+            }
+            _ => groups.push(SkippedFiles {
+                format: format.to_owned(),
+                reason,
+                files: 1,
+                paths: vec![path],
+                in_database,
+            }),
         }
     }
-    Ok(groups.into_values().collect())
+    Ok(groups)
 }
 
 /// The transcript that the agent's clean-up would take first.

@@ -32,6 +32,7 @@ mod rows;
 mod secrets;
 mod sessions;
 mod spec;
+mod sql;
 mod torture;
 mod truth;
 mod unread;

@@ -41,8 +41,7 @@ fn each_is_named_with_its_reason() {
     let report = sync(&home);
     assert_eq!(report.records_added, 5);
     let expected = [
-        "2 unreadable: a session whose id cannot name a file; not read openclaw-agent.sqlite \
-         openclaw-agent.sqlite",
+        "2 unreadable: a session whose id cannot name a file; not read openclaw-agent.sqlite",
         "1 unreadable: rows whose number is none; not read good.jsonl",
     ];
     let mut found = unread(&home);
@@ -57,6 +56,7 @@ fn each_is_named_with_its_reason() {
     let told = |report: &SyncReport| report.unreadable().map(|(s, _)| s.files).sum::<u64>();
     let again = sync(&home);
     assert_eq!((again.databases_opened, told(&again), told(&report)), (0, 3, 3));
+    assert_eq!((report.database_sources, again.database_sources), (2, 2));
     assert_eq!(openclaw(&home).databases, 1);
     // And nobody says it any more when it is mended.
     change(&home, "DELETE FROM transcript_events WHERE typeof(seq) = 'text' OR session_id = ''");

@@ -147,9 +147,9 @@ impl Sync<'_> {
             && !known.is_gone
             && (known.stat, known.marker) == (files.database, files.log_print())
         {
-            let sessions = known.rows.as_ref().map_or(0, |rows| rows.rows);
-            self.report.sources += sessions.cast_unsigned();
-            self.report.database_sources += sessions.cast_unsigned();
+            let transcripts = known::count_in_database(self.ledger.conn(), known)?;
+            self.report.sources += transcripts;
+            self.report.database_sources += transcripts;
             if let Some(why) = &known.refused {
                 self.skip(found, why.strip_prefix(UNREADABLE).unwrap_or(why).to_owned());
             }
@@ -230,8 +230,9 @@ impl Sync<'_> {
             seen.unread.add(&task.path, &reason);
             self.skipped.push(Skipped { root: found.root, path: task.path, reason });
         }
-        self.report.sources += work.len() as u64;
-        self.report.database_sources += work.len() as u64;
+        let wanted = work.iter().filter(|task| task.left_out.is_none()).count() as u64;
+        self.report.sources += wanted;
+        self.report.database_sources += wanted;
 
         // Gone, back, and what has to be read.
         let paths: HashSet<&[u8]> = work.iter().map(|task| task.path.as_slice()).collect();

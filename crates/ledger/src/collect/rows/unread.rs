@@ -26,8 +26,10 @@ impl Unread {
     pub(super) fn add(&mut self, path: &[u8], reason: &Reason) {
         let named = self.0.entry(reason.text()).or_default();
         named.count += 1;
-        if named.paths.len() < MOST_NAMED {
-            named.paths.push(String::from_utf8_lossy(path).into_owned());
+        let path = String::from_utf8_lossy(path).into_owned();
+        // Those that have no name have that of the database.
+        if named.paths.len() < MOST_NAMED && !named.paths.contains(&path) {
+            named.paths.push(path);
         }
     }
 
