@@ -22,6 +22,7 @@ mod refusals;
 mod restore;
 mod rows;
 mod service;
+mod session;
 mod sessions;
 mod sql;
 mod status;

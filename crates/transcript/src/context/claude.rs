@@ -118,8 +118,13 @@ fn who(entry: &Entry<'_>) -> Who {
         (_, entry::Kind::Compaction(_)) => Who::Boundary,
         ("user", _) if entry.marks.is_compact_summary => Who::Summary,
         ("user", _) => Who::User,
-        // Without a model it is an error, or a word that Claude Code put in.
-        ("assistant", _) if entry.model.is_some() => Who::Assistant,
+        // An error, or a word that Claude Code put in.
+        ("assistant", _)
+            if entry.model.is_none() && (entry.marks.is_error || entry.marks.is_meta) =>
+        {
+            Who::Nobody
+        }
+        ("assistant", _) => Who::Assistant,
         ("attachment", entry::Kind::Message) => Who::Queued,
         _ => Who::Nobody,
     }
@@ -392,7 +397,9 @@ pub(super) fn end(open: &mut Option<Response>, maker: &mut Maker, out: &mut Vec<
     message.put("content", &blocks);
     message.put("api", &"anthropic-messages");
     message.put("provider", &"anthropic");
-    message.put("model", &entry.model);
+    if let Some(model) = &entry.model {
+        message.put("model", model);
+    }
     if let Some(usage) = entry.usage {
         message.put("usage", &json!({
             "input": usage.input,
