@@ -118,6 +118,12 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         Error::NoMatch { what: "session", .. } => {
             "give an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists them"
         }
+        Error::NoMatch { what: "turn", .. } => {
+            "`quipu show ID --count` says how many turns there are"
+        }
+        Error::NoMatch { what: "entry", .. } => {
+            "give an entry's id, the beginning of one, or `leaf`; `quipu show ID --json` lists them"
+        }
         Error::NoMatch { what: "file", .. } => {
             "give a file's name or the end of its path; `quipu cursors` lists every collected file"
         }
@@ -144,6 +150,10 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         }
         Error::Older { .. } => "run `quipu sync` once; all that is in the ledger stays in it",
         Error::Replaced { .. } => "a backup was restored meanwhile; run it again",
+        Error::SearchIndex { .. } => {
+            "run `quipu rebuild`; everything that was collected is still there"
+        }
+        Error::Pattern { .. } => "--exact takes the text as it is",
         Error::Damaged { .. } => DAMAGED,
         error => match error.trouble() {
             Trouble::Busy => "try again when the other process is done; nothing was lost",

@@ -4,6 +4,7 @@
 //! [`safe`](safe::safe): no string from outside reaches a terminal as it is.
 
 mod ask;
+mod markdown;
 mod number;
 mod pager;
 mod progress;
@@ -18,6 +19,7 @@ use std::os::fd::AsFd;
 
 use serde::Serialize;
 
+pub(crate) use markdown::{markdown, plain};
 pub(crate) use number::{
     ago, bytes, count, day, dollars, elapsed, minute, now_ms, number, ratio, second, short,
     short_id,
@@ -173,6 +175,19 @@ impl Output {
             self.write(&Text::plain(" ".repeat(indent)).join(line))?;
         }
         Ok(())
+    }
+
+    /// Writes a line that is laid out already.
+    pub(crate) fn laid_out(&mut self, line: &Text) -> io::Result<()> {
+        self.write(line)
+    }
+
+    /// Writes bytes as they are. Only for where no terminal sees them.
+    pub(crate) fn exact(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.is_seen() {
+            return self.verbatim(&String::from_utf8_lossy(bytes));
+        }
+        self.stdout.write_all(bytes)
     }
 
     /// Writes the lines of a file as they are, neither cut nor wrapped.

@@ -51,6 +51,11 @@ impl EntryId {
         EntryId(-generation.0)
     }
 
+    /// Which entry of its record it is.
+    pub fn ordinal(self) -> i64 {
+        self.0.max(0) / WELDED_STEP
+    }
+
     /// The record it was read from; `None` for a provisional entry.
     pub fn seq(self) -> Option<Seq> {
         (self.0 > 0).then_some(Seq(self.0 % WELDED_STEP))

@@ -1,11 +1,13 @@
 //! The shapes of all JSON output. They only grow.
 
 mod notes;
+mod search;
 mod sessions;
 mod sql;
 mod usage;
 
 pub use notes::{CronJob, CronRun, Note, NoteVersion};
+pub use search::{Nearby, Scanned, SearchAnswer, SearchGaps, SearchHit};
 pub use sessions::{Project, Session};
 pub use sql::SqlValue;
 pub use usage::{UsageLine, UsageReport, UsageSession};
@@ -15,6 +17,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::collect::Written;
+
+mod story;
+mod tree;
+
+pub use story::{
+    ShownCall, ShownCompaction, ShownEntry, ShownResult, ShownRewind, StoryCounts, StoryHead,
+};
+pub use tree::TreeLine;
 
 /// What a sync did.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -86,6 +86,18 @@ pub trait Format: Sync {
         false
     }
 
+    /// Whether a piece of a user's message was put there by the harness. The user's own words may
+    /// stand beside it.
+    fn is_injected(&self, _text: &str) -> bool {
+        false
+    }
+
+    /// Whether a tool's result that mentions an error is worth a mark, because failures are not
+    /// always recorded as such.
+    fn error_words_count(&self) -> bool {
+        false
+    }
+
     /// After how many days without a change the agent itself deletes a transcript, if it does.
     fn cleanup_days(&self) -> Option<u32> {
         None

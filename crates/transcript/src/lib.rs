@@ -4,7 +4,8 @@
 //! Decoding never fails and never panics: it returns what it understood and a list of problems.
 //!
 //! Read in this order: [`entry`] (the normal form), [`mod@format`] (the question list that each agent's
-//! format answers), [`record`] (bytes to entries, damaged ones included), then one format.
+//! format answers), [`record`] (bytes to entries, damaged ones included), then one format; [`story`] is
+//! what people are told of a session.
 
 pub mod context;
 pub mod entry;
@@ -21,5 +22,7 @@ pub mod project;
 pub mod record;
 mod recover;
 pub mod rows;
+pub mod search;
+pub mod story;
 pub mod time;
 pub mod when;

@@ -77,7 +77,11 @@ fn list(context: &mut Context, reading: &reading::Reading, jobs: &[CronJob]) -> 
     if is_wide {
         columns.push(Column::words("schedule"));
     }
-    columns.extend([Column::numbers("runs"), Column::words("last")]);
+    let has_runs = context.output.width().is_none_or(|width| width >= 50);
+    if has_runs {
+        columns.push(Column::numbers("runs"));
+    }
+    columns.push(Column::words("last"));
     if is_wide {
         columns.push(Column::words("next"));
     }
@@ -88,7 +92,9 @@ fn list(context: &mut Context, reading: &reading::Reading, jobs: &[CronJob]) -> 
             if is_wide {
                 row.push(Text::plain(&job.schedule));
             }
-            row.push(Text::plain(number(job.runs)));
+            if has_runs {
+                row.push(Text::plain(number(job.runs)));
+            }
             row.push(last(job));
             if is_wide {
                 row.push(Text::of(Look::Dim, job.next_run_at.map(minute).unwrap_or_default()));

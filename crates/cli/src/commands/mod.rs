@@ -16,12 +16,15 @@ mod projects;
 mod rebuild;
 mod restore;
 mod resume;
+mod search;
 mod service;
 mod session;
 mod sessions;
+mod show;
 mod sql;
 mod status;
 mod sync;
+mod tree;
 mod usage;
 mod watch;
 
@@ -42,7 +45,10 @@ use crate::{logging, machine, paths, roots};
 pub(crate) enum Command {
     Projects(projects::Args),
     Sessions(sessions::Args),
+    Show(show::Args),
+    Tree(tree::Args),
     Resume(resume::Args),
+    Search(search::Args),
     Sync(sync::Args),
     Watch(watch::Args),
     Service(service::Args),
@@ -70,7 +76,10 @@ impl Command {
         match self {
             Command::Projects(args) => projects::run(args, context),
             Command::Sessions(args) => sessions::run(args, context),
+            Command::Show(args) => show::run(args, context),
+            Command::Tree(args) => tree::run(args, context),
             Command::Resume(args) => resume::run(args, context),
+            Command::Search(args) => search::run(args, context),
             Command::Sync(args) => sync::run(args, context),
             Command::Watch(args) => watch::run(args, context),
             Command::Service(args) => service::run(args, context),

@@ -6,7 +6,7 @@ use quipu_ledger::wire::{Note, NoteVersion};
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
-use crate::output::{Column, Look, Text, bytes, count, minute, number};
+use crate::output::{Column, Look, Text, bytes, count, day, minute, number};
 use crate::{filters, reading};
 
 /// Show memory and personality notes, in every version that was seen
@@ -77,29 +77,39 @@ fn list(context: &mut Context, reading: &reading::Reading, notes: &[Note]) -> Re
         return Ok(());
     }
     context.output.page()?;
-    let columns = [
-        Column::words("agent"),
-        Column::long("note"),
-        Column::numbers("versions"),
-        Column::numbers("size"),
-        Column::words("changed"),
-    ];
-    let rows = notes
-        .iter()
-        .map(|note| {
-            let changed = note.updated_at.map(minute).unwrap_or_default();
-            let changed = Text::of(Look::Dim, changed);
-            vec![
-                Text::plain(&note.agent),
-                Text::plain(&note.name),
-                Text::plain(number(note.versions)),
-                Text::plain(bytes(note.bytes)),
-                if note.gone { changed.with(Look::Warning, " gone") } else { changed },
-            ]
-        })
-        .collect();
+    let is_wide = context.output.width().is_none_or(|width| width >= 64);
+    let mut columns = vec![Column::long("note")];
+    if is_wide {
+        columns.push(Column::words("agent"));
+    }
+    columns.push(Column::numbers("versions"));
+    if is_wide {
+        columns.push(Column::numbers("size"));
+    }
+    columns.push(Column::words("changed"));
+    let is_mixed = notes.windows(2).any(|pair| pair[0].agent != pair[1].agent);
+    let rows = notes.iter().map(|note| row(note, is_wide, is_mixed)).collect();
     context.output.table(0, &columns, rows)?;
     Ok(())
+}
+
+/// One line. Where there is no column for agents, their names come first, if there are several.
+fn row(note: &Note, is_wide: bool, is_mixed: bool) -> Vec<Text> {
+    let when = if is_wide { minute } else { day };
+    let changed = Text::of(Look::Dim, note.updated_at.map(when).unwrap_or_default());
+    let mut row = vec![match is_mixed && !is_wide {
+        true => Text::plain(format!("{}/{}", note.agent, note.name)),
+        false => Text::plain(&note.name),
+    }];
+    if is_wide {
+        row.push(Text::plain(&note.agent));
+    }
+    row.push(Text::plain(number(note.versions)));
+    if is_wide {
+        row.push(Text::plain(bytes(note.bytes)));
+    }
+    row.push(if note.gone { changed.with(Look::Warning, " gone") } else { changed });
+    row
 }
 
 fn heading(version: &NoteVersion, of: usize) -> Text {

@@ -15,9 +15,16 @@ pub(crate) enum Look {
     Plain,
     Bold,
     Dim,
+    Italic,
+    /// Who speaks.
+    Accent,
+    Code,
+    Link,
     Good,
     Warning,
     Bad,
+    /// What was looked for.
+    Match,
 }
 
 impl Look {
@@ -26,9 +33,14 @@ impl Look {
             Look::Plain => Style::new(),
             Look::Bold => Style::new().bold(),
             Look::Dim => Style::new().dimmed(),
+            Look::Italic => Style::new().italic(),
+            Look::Accent => AnsiColor::Cyan.on_default().bold(),
+            Look::Code => AnsiColor::Cyan.on_default(),
+            Look::Link => Style::new().underline(),
             Look::Good => AnsiColor::Green.on_default(),
             Look::Warning => AnsiColor::Yellow.on_default(),
             Look::Bad => AnsiColor::Red.on_default().bold(),
+            Look::Match => AnsiColor::Yellow.on_default().bold(),
         }
     }
 }
@@ -67,6 +79,12 @@ impl Text {
     /// Adds all pieces of another text.
     pub(crate) fn join(mut self, other: Text) -> Text {
         self.pieces.extend(other.pieces);
+        self
+    }
+
+    /// The same text, all of it looking so.
+    pub(crate) fn looking(mut self, look: Look) -> Text {
+        self.pieces.iter_mut().for_each(|(piece, _)| *piece = look);
         self
     }
 

@@ -111,12 +111,12 @@ fn shows_everything() {
     snapshot!(ask(&home, "notes"), @"
     exit 0
     --- stdout
-    agent  note                  versions   size  changed
-    main   MEMORY.md                    2  183 B  [MINUTE]
-    main   SOUL.md                      2  144 B  [MINUTE]
-    main   USER.md                      1   89 B  [MINUTE]
-    main   memory/2026-03-03.md         1   69 B  [MINUTE]
-    main   memory/2026-03-05.md         1   92 B  [MINUTE]
+    note                  agent  versions   size  changed
+    MEMORY.md             main          2  183 B  [MINUTE]
+    SOUL.md               main          2  144 B  [MINUTE]
+    USER.md               main          1   89 B  [MINUTE]
+    memory/2026-03-03.md  main          1   69 B  [MINUTE]
+    memory/2026-03-05.md  main          1   92 B  [MINUTE]
     ");
     snapshot!(ask(&home, "notes MEMORY.md --diff"), @"
     exit 0

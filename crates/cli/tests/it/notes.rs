@@ -29,29 +29,18 @@ fn lists_and_shows() {
     snapshot!(home.run("notes"), @"
     exit 0
     --- stdout
-    agent  note                  versions  size  changed
-    main   MEMORY.md                    2  55 B  [MINUTE]
-    main   memory/2026-02-01.md         1   6 B  [MINUTE]
-    work   MEMORY.md                    1  17 B  [MINUTE]
+    note                  agent  versions  size  changed
+    MEMORY.md             main          2  55 B  [MINUTE]
+    memory/2026-02-01.md  main          1   6 B  [MINUTE]
+    MEMORY.md             work          1  17 B  [MINUTE]
     ");
     snapshot!(home.run_with("notes", &[("COLUMNS", "40")]), @"
     exit 0
     --- stdout
-    main
-      note      MEMORY.md
-      versions  2
-      size      55 B
-      changed   [MINUTE]
-    main
-      note      memory/2026-02-01.md
-      versions  1
-      size      6 B
-      changed   [MINUTE]
-    work
-      note      MEMORY.md
-      versions  1
-      size      17 B
-      changed   [MINUTE]
+    note                versions  changed
+    main/MEMORY.md             2  2026-02-07
+    main/mem…-02-01.md         1  2026-02-02
+    work/MEMORY.md             1  2026-02-02
     ");
     snapshot!(home.run("notes --json --no-sync"), @r#"
     exit 0

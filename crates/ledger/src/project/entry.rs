@@ -99,7 +99,7 @@ impl Fold {
             supersede(at, session, older)?;
         }
         count(session, place, &entry);
-        move_leaf(tx, session, &entry, id, is_node, &mut problems)?;
+        move_leaf(tx, session, &entry, id, older, is_node, &mut problems)?;
         if is_node {
             session.tree.set_turn(id, standing.turn);
         }
@@ -419,16 +419,19 @@ fn move_leaf(
     session: &mut Session,
     entry: &DraftEntry,
     id: EntryId,
+    older: Option<Known>,
     is_node: bool,
     problems: &mut Vec<Problem>,
 ) -> Result<()> {
+    // A newer version stands where the older one stood.
+    let is_last = older.is_none_or(|older| session.columns.leaf == Some(older.id));
     match &entry.detail {
         Detail::Leaf { target: None } => session.columns.leaf = None,
         Detail::Leaf { target: Some(target) } => match session.find(tx, target)? {
             Some(known) => session.columns.leaf = Some(known.id),
             None => problems.push(Problem::new(ProblemKind::DanglingReference, "leaf")),
         },
-        _ if is_node && !entry.marks.is_side && !entry.marks.is_sidechain => {
+        _ if is_node && is_last && !entry.marks.is_side && !entry.marks.is_sidechain => {
             session.columns.leaf = Some(id);
         }
         _ => {}

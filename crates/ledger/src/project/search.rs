@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use quipu_transcript::story::ABOUT_KEYS;
 use rusqlite::Connection;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -155,23 +156,12 @@ pub(crate) fn merge(conn: &Connection) -> Result<()> {
     Ok(())
 }
 
-/// The spec's error words.
-pub(crate) fn mentions_error(text: &str) -> bool {
-    ["error", "Error", "failed", "FAILED"]
-        .iter()
-        .any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some())
-}
-
-/// The keys of a tool's input that say what the call is about, best first.
-const TARGETS: &[&str] =
-    &["file_path", "path", "notebook_path", "command", "query", "pattern", "url", "prompt"];
-
 /// A target is a line for people.
 const LONGEST_TARGET: usize = 160;
 
 /// Adds every string inside a piece of JSON to `text`, and returns what the call is about.
 pub(crate) fn push_strings(text: &mut Text, json: &str) -> Option<String> {
-    let mut strings = Strings { text, target: None, rank: TARGETS.len(), depth: 0 };
+    let mut strings = Strings { text, target: None, rank: ABOUT_KEYS.len(), depth: 0 };
     let mut deserializer = serde_json::Deserializer::from_str(json);
     // What cannot be read stays unindexed; the record itself is kept whole.
     let _ = strings.deserialize(&mut deserializer);
@@ -235,7 +225,8 @@ impl<'de> Visitor<'de> for &mut Strings<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         self.depth += 1;
         while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
-            let rank = TARGETS.iter().position(|target| *target == key).unwrap_or(TARGETS.len());
+            let rank =
+                ABOUT_KEYS.iter().position(|target| *target == key).unwrap_or(ABOUT_KEYS.len());
             if self.depth == 1 && rank < self.rank {
                 match map.next_value::<serde_json::Value>()? {
                     serde_json::Value::String(value) => {

@@ -4,11 +4,13 @@ mod context;
 mod cron;
 pub(crate) mod databases;
 pub(crate) mod find;
-mod listed;
+pub(crate) mod listed;
 mod notes;
 mod sessions;
 mod sql;
 mod status;
+mod story;
+mod tree;
 mod usage;
 
 use rusqlite::Connection;
@@ -25,6 +27,8 @@ pub use notes::{note_versions, notes};
 pub use sessions::{Sessions, projects, session, sessions};
 pub use sql::{SqlAnswer, SqlLimits, sql};
 pub use status::{status, status_without_ledger};
+pub use story::{Choice, Story};
+pub use tree::tree;
 pub use usage::{UsageBy, UsageRequest, usage};
 
 /// The session that a person means: its id or an unambiguous beginning of it, `AGENT/ID`, a key that

@@ -89,6 +89,11 @@ pub(super) fn read(text: Cow<'_, str>) -> Said<'_> {
     })
 }
 
+/// Whether the harness wrote all of it.
+pub(super) fn is_injected(text: &str) -> bool {
+    !matches!(read(Cow::Borrowed(text)), Said::Prompt(_) | Said::Command { .. })
+}
+
 /// The text inside the first `<tag>…</tag>`.
 pub(super) fn inner<'t>(text: &'t str, tag: &str) -> Option<&'t str> {
     let mut rest = text;

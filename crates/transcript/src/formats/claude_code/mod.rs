@@ -80,6 +80,10 @@ impl Format for ClaudeCode {
         ]
     }
 
+    fn is_injected(&self, text: &str) -> bool {
+        envelope::is_injected(text)
+    }
+
     fn cleanup_days(&self) -> Option<u32> {
         Some(30)
     }

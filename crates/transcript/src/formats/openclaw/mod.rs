@@ -45,6 +45,10 @@ impl Format for OpenClaw {
         true
     }
 
+    fn error_words_count(&self) -> bool {
+        true
+    }
+
     fn roots(&self) -> &'static [Root] {
         // The names that the project had before it settled on its own.
         &[Root {

@@ -1,0 +1,132 @@
+//! How tool calls and their answers look.
+
+use quipu_transcript::story::{Outcome, StoryCall, StoryResult, Tools};
+
+use crate::output::{Look, Text, bytes, count, plain};
+
+/// Where what a call was given and what it answered stand.
+const INSIDE: &str = "      ";
+
+/// A call: its mark, its name, what it is about, and more where that is wanted.
+pub(super) fn call(call: &StoryCall<'_>, tools: Tools, room: Option<usize>) -> Vec<Text> {
+    let about = call.about.as_deref().filter(|_| tools > Tools::Names);
+    let note = match (call.outcome, call.is_partial) {
+        (Some(Outcome::Failed), _) => Text::of(Look::Bad, "failed"),
+        (Some(Outcome::Mentions), _) => Text::of(Look::Warning, "mentions an error"),
+        (Some(Outcome::Fine), _) => Text::default(),
+        (None, true) => Text::of(Look::Dim, "cut off"),
+        (None, false) => Text::of(Look::Dim, "no answer"),
+    };
+    let name = if call.name.is_empty() { "a tool without a name" } else { &*call.name };
+    let mut lines = vec![line(mark(call.outcome), name, about, note, room)];
+    if let Some(session) = &call.subagent {
+        let more = Text::of(Look::Dim, format!("{INSIDE}→ quipu show {session}"));
+        lines.extend(fit(more, room));
+    }
+    if tools >= Tools::Inputs
+        && let Some(input) = &call.input
+    {
+        lines.extend(self::input(input.get(), room));
+    }
+    lines
+}
+
+/// An answer, below its call or with a line that says whose it is.
+pub(super) fn result(
+    result: &StoryResult<'_>,
+    is_open: bool,
+    follows_call: bool,
+    room: Option<usize>,
+) -> Vec<Text> {
+    let mut lines = Vec::new();
+    if !follows_call {
+        let name = result.name.as_deref().unwrap_or("a tool");
+        let mut note = match result.outcome {
+            Outcome::Failed => Text::of(Look::Bad, "failed"),
+            Outcome::Mentions => Text::of(Look::Warning, "mentions an error"),
+            Outcome::Fine => Text::of(Look::Dim, bytes(result.text.len() as u64)),
+        };
+        if result.is_orphan {
+            note = note.with(Look::Dim, " · answers no call");
+        }
+        let look = match result.outcome {
+            Outcome::Fine => Look::Dim,
+            Outcome::Mentions => Look::Warning,
+            Outcome::Failed => Look::Bad,
+        };
+        let mark = Text::of(look, "  ↳ ");
+        lines.push(line(mark, name, result.about.as_deref(), note, room));
+    }
+    if is_open {
+        let inner = room.map(|room| room.saturating_sub(INSIDE.len()).max(1));
+        let body = plain(result.text.trim_matches('\n'), Look::Dim, inner);
+        lines.extend(body.into_iter().map(|line| Text::plain(INSIDE).join(line)));
+        if result.images > 0 {
+            let images = count(result.images.into(), "picture");
+            lines.push(Text::of(Look::Dim, format!("{INSIDE}[{images}]")));
+        }
+        if let Some(file) = &result.output_file {
+            lines.extend(fit(Text::of(Look::Dim, format!("{INSIDE}all of it: {file}")), room));
+        }
+    }
+    lines
+}
+
+fn mark(outcome: Option<Outcome>) -> Text {
+    match outcome {
+        Some(Outcome::Failed) => Text::of(Look::Bad, "  ✗ "),
+        Some(Outcome::Mentions) => Text::of(Look::Warning, "  ! "),
+        Some(Outcome::Fine) | None => Text::of(Look::Dim, "  · "),
+    }
+}
+
+/// One line: what does not fit is cut from what the call is about.
+fn line(mark: Text, name: &str, about: Option<&str>, note: Text, room: Option<usize>) -> Text {
+    let mut line = mark.with(Look::Bold, name);
+    if let Some(words) = about {
+        let taken = line.width() + 1 + if note.is_empty() { 0 } else { note.width() + 2 };
+        let about = Text::plain(words);
+        let about = match room {
+            // Both ends of a path say something; words begin with what matters.
+            Some(room) if words.contains(' ') => about.shorten(room.saturating_sub(taken).max(1)),
+            Some(room) => about.cut(room.saturating_sub(taken).max(1)),
+            None => about,
+        };
+        line = line.and(" ").join(about);
+    }
+    if note.is_empty() { line } else { line.and("  ").join(note) }
+}
+
+/// What a call was given: a line for each argument, longer texts below their names.
+fn input(json: &str, room: Option<usize>) -> Vec<Text> {
+    let inner = room.map(|room| room.saturating_sub(INSIDE.len()).max(1));
+    let mut lines = Vec::new();
+    match serde_json::from_str::<serde_json::Value>(json) {
+        Ok(serde_json::Value::Object(fields)) => {
+            for (key, value) in fields {
+                let value = match value {
+                    serde_json::Value::String(text) => text,
+                    other => other.to_string(),
+                };
+                let key = Text::of(Look::Dim, format!("{key}: "));
+                if value.trim_end().contains('\n') {
+                    lines.push(key);
+                    let inner = inner.map(|inner| inner.saturating_sub(2).max(1));
+                    let text = plain(&value, Look::Plain, inner);
+                    lines.extend(text.into_iter().map(|line| Text::plain("  ").join(line)));
+                } else {
+                    lines.extend(fit(key.and(value.trim_end().replace(['\t', '\r'], " ")), inner));
+                }
+            }
+        }
+        _ => lines.extend(plain(json, Look::Plain, inner)),
+    }
+    lines.into_iter().map(|line| Text::plain(INSIDE).join(line)).collect()
+}
+
+fn fit(line: Text, room: Option<usize>) -> Vec<Text> {
+    match room {
+        Some(room) => line.wrap(room),
+        None => vec![line],
+    }
+}

@@ -1,0 +1,53 @@
+//! What is known of a session as a whole.
+
+use rusqlite::Connection;
+
+use crate::Result;
+use crate::ids::SessionRow;
+use crate::query::sessions;
+use crate::wire::StoryHead;
+
+pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> {
+    let mut head = conn.query_row(
+        "SELECT s.format, s.agent, s.session_id, s.key, part, state, parent_id, fork_of, continued_in,
+                project, cwd, git_branch, model,
+                coalesce(title, (SELECT k.title FROM session_keys k
+                                  WHERE k.session_id = s.session_id AND k.format = s.format
+                                    AND k.agent = s.agent AND k.title IS NOT NULL
+                                  ORDER BY k.updated_at DESC LIMIT 1)) AS title,
+                first_prompt, started_at, updated_at,
+                entries, turns, tool_calls, compactions
+           FROM sessions s WHERE id = ?1",
+        [session],
+        |row| {
+            let count = |column: &str| row.get::<_, i64>(column).map(|n| n.max(0).cast_unsigned());
+            Ok(StoryHead {
+                format: row.get("format")?,
+                agent: row.get("agent")?,
+                id: row.get("session_id")?,
+                key: row.get("key")?,
+                part: row.get("part")?,
+                state: row.get("state")?,
+                parent: row.get("parent_id")?,
+                fork_of: row.get("fork_of")?,
+                continued_in: row.get("continued_in")?,
+                project: row.get("project")?,
+                cwd: row.get("cwd")?,
+                git_branch: row.get("git_branch")?,
+                model: row.get("model")?,
+                title: row.get("title")?,
+                first_prompt: row.get("first_prompt")?,
+                started_at: row.get("started_at")?,
+                updated_at: row.get("updated_at")?,
+                entries: count("entries")?,
+                turns: count("turns")?,
+                tool_calls: count("tool_calls")?,
+                compactions: count("compactions")?,
+            })
+        },
+    )?;
+    if head.title.is_none() {
+        head.title = sessions::real_prompt(conn, session)?.or_else(|| head.first_prompt.clone());
+    }
+    Ok(head)
+}

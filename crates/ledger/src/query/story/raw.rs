@@ -1,0 +1,52 @@
+//! The records behind a story, byte for byte.
+
+use std::ops::ControlFlow;
+
+use super::{Choice, Story, choice};
+use crate::chunks::RecordReader;
+use crate::ids::{EntryId, GenerationId};
+use crate::{Result, spans};
+
+impl Story<'_> {
+    /// Hands the bytes of every record that would be told to `each`, piece by piece, until it has
+    /// enough. A record ends as it does in the agent's file: with a newline, unless it is the last.
+    pub fn raw(
+        &self,
+        choice: &Choice,
+        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut reader = RecordReader::new(self.conn);
+        let mut last = None;
+        let mut failed = Ok(());
+        self.tell(choice, &mut |item| {
+            let seq = choice::seq_of(item.entry);
+            // The other entries of a welded line are in the same record.
+            if seq.is_some() && seq == last {
+                return ControlFlow::Continue(());
+            }
+            last = seq;
+            let mut flow = ControlFlow::Continue(());
+            let read = match seq {
+                Some(seq) => reader.stream(seq, &mut |part| {
+                    flow = each(part);
+                    Ok(flow.is_continue())
+                }),
+                None => {
+                    let generation = GenerationId(EntryId(item.entry).0.saturating_neg());
+                    spans::stream_tail(self.conn, generation, &mut |part| {
+                        if flow.is_continue() {
+                            flow = each(part);
+                        }
+                        Ok(())
+                    })
+                }
+            };
+            if let Err(error) = read {
+                failed = Err(error);
+                return ControlFlow::Break(());
+            }
+            flow
+        })?;
+        failed
+    }
+}

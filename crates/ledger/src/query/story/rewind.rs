@@ -1,0 +1,138 @@
+//! Where a conversation went back.
+//!
+//! The order of a file is the order of the story, but a prompt may hang off an entry before the last
+//! words: whatever came after that entry was left behind. Calls that were made together fork the
+//! tree too, without anybody going back: so only a prompt, or the summary of a branch that was left,
+//! can go back, and only behind a prompt or the agent's words.
+
+use quipu_transcript::entry::Role;
+use quipu_transcript::story::{ItemKind, Piece, Rewind, StoryItem};
+use rusqlite::{Connection, OptionalExtension};
+
+use super::learn::{self, Learned};
+use super::rows::Row;
+use crate::Result;
+use crate::ids::EntryId;
+
+pub(super) struct Rewinds<'c> {
+    conn: &'c Connection,
+    /// The last words.
+    spoken: Option<EntryId>,
+    /// History was compacted since: a new root is no way back.
+    is_fresh: bool,
+}
+
+/// Nobody follows a way longer than this.
+const FURTHEST: usize = 1 << 20;
+
+/// What stands above an entry: its parent, and whether it names one that is missing.
+type Above = (Option<EntryId>, bool);
+
+impl<'c> Rewinds<'c> {
+    pub(super) fn new(conn: &'c Connection) -> Rewinds<'c> {
+        Rewinds { conn, spoken: None, is_fresh: false }
+    }
+
+    /// Takes note of an item that is told. Returns where it goes back to, if it does.
+    pub(super) fn notice(
+        &mut self,
+        row: &Row,
+        item: &StoryItem<'_>,
+        learned: &Learned<'_>,
+    ) -> Result<Option<Rewind>> {
+        let may_go_back = !row.is_sidechain
+            && row.id.seq().is_some()
+            && (item.is_prompt || matches!(item.kind, ItemKind::BranchSummary { .. }));
+        let rewind = match self.spoken {
+            Some(spoken) if may_go_back => self.way_back(row, spoken, learned)?,
+            _ => None,
+        };
+        self.pass(row, item);
+        if rewind.is_some() {
+            self.spoken = Some(row.id);
+        }
+        Ok(rewind)
+    }
+
+    /// Takes note of an item that is not told.
+    pub(super) fn pass(&mut self, row: &Row, item: &StoryItem<'_>) {
+        if row.is_sidechain {
+            return;
+        }
+        if matches!(item.kind, ItemKind::Compaction(_) | ItemKind::Reset { .. }) {
+            self.is_fresh = true;
+        }
+        let has_words = item.pieces.iter().any(|piece| matches!(piece, Piece::Words(_)));
+        if item.is_prompt || (item.role == Some(Role::Assistant) && has_words) {
+            self.spoken = Some(row.id);
+            self.is_fresh = false;
+        }
+    }
+
+    fn way_back(
+        &self,
+        row: &Row,
+        spoken: EntryId,
+        learned: &Learned<'_>,
+    ) -> Result<Option<Rewind>> {
+        let last = learned.plan.position(spoken);
+        let (mut at, mut above) = (row.id, self.above(row.id)?);
+        for _ in 0..FURTHEST {
+            match above {
+                (Some(up), _) if up == spoken => return Ok(None),
+                (Some(up), _) if learned.plan.position(up) < last => {
+                    let turn: Option<EntryId> = self
+                        .conn
+                        .prepare_cached("SELECT turn FROM entry_rows WHERE id = ?1")?
+                        .query_row([up], |row| row.get(0))
+                        .optional()?
+                        .flatten();
+                    return Ok(Some(Rewind {
+                        to_turn: turn.and_then(|turn| learned.turn(turn)),
+                        to: Some(learn::name_of(self.conn, up)?),
+                    }));
+                }
+                (Some(up), _) => {
+                    at = up;
+                    above = self.above(up)?;
+                }
+                // A parent that is missing says nothing about where it was.
+                (None, true) => return Ok(None),
+                (None, false) => {
+                    let is_new_start = !self.is_fresh && self.is_beginning(at)?;
+                    return Ok(is_new_start.then(Rewind::default));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The newest version of what stands above an entry.
+    fn above(&self, entry: EntryId) -> Result<Above> {
+        let mut newer =
+            self.conn.prepare_cached("SELECT superseded_by FROM entry_rows WHERE id = ?1")?;
+        let (mut parent, is_missing): Above = self
+            .conn
+            .prepare_cached("SELECT parent, parent_uuid IS NOT NULL FROM entry_rows WHERE id = ?1")?
+            .query_row([entry], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?
+            .unwrap_or_default();
+        for _ in 0..FURTHEST {
+            let Some(id) = parent else { break };
+            match newer
+                .query_row([id], |row| row.get::<_, Option<EntryId>>(0))
+                .optional()?
+                .flatten()
+            {
+                Some(newer) => parent = Some(newer),
+                None => break,
+            }
+        }
+        Ok((parent, is_missing))
+    }
+
+    /// Whether a root is where a conversation begins rather than where one was compacted.
+    fn is_beginning(&self, root: EntryId) -> Result<bool> {
+        Ok(!self.conn.prepare_cached("SELECT 1 FROM compactions WHERE id = ?1")?.exists([root])?)
+    }
+}

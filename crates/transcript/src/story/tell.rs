@@ -1,0 +1,133 @@
+//! From an entry to what it tells.
+
+use std::borrow::Cow;
+
+use super::{CALL_COLUMNS, Folded, ItemKind, Outcome, Piece, StoryCall, StoryItem, StoryResult};
+use super::{about, mentions_error};
+use crate::entry::{Block, Entry, Kind, Role, ToolCall, ToolResult};
+use crate::format::Format;
+
+/// What an entry tells by itself. Never fails; borrows from the entry.
+pub fn tell<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> StoryItem<'e> {
+    StoryItem {
+        id: entry.id.as_deref().map(Cow::Borrowed),
+        type_name: Cow::Borrowed(&entry.type_name),
+        kind: kind(entry),
+        role: entry.role,
+        time: entry.time,
+        model: entry.model.as_deref().map(Cow::Borrowed),
+        pieces: pieces(format, entry),
+        folded: folded(entry),
+        is_prompt: entry.marks.is_prompt,
+        is_error: entry.marks.is_error,
+        is_interrupt: entry.marks.is_interrupt,
+        ..StoryItem::default()
+    }
+}
+
+fn kind<'e>(entry: &'e Entry<'_>) -> ItemKind<'e> {
+    match &entry.kind {
+        // What was typed, from a list of prompts: all that is left of some sessions.
+        Kind::Message | Kind::Prompt => ItemKind::Message,
+        Kind::Compaction(compaction) => ItemKind::Compaction(compaction.clone()),
+        Kind::BranchSummary { summary, from } => ItemKind::BranchSummary {
+            summary: Cow::Borrowed(summary),
+            from: from.as_deref().map(Cow::Borrowed),
+        },
+        Kind::Reset { reason, .. } => {
+            ItemKind::Reset { reason: reason.as_deref().map(Cow::Borrowed) }
+        }
+        // A slash command that a newer release records as a system line is the human's.
+        Kind::Note if entry.role == Some(Role::User) => ItemKind::Message,
+        _ => ItemKind::Note,
+    }
+}
+
+fn folded(entry: &Entry<'_>) -> Option<Folded> {
+    let marks = &entry.marks;
+    if marks.is_sidechain {
+        return Some(Folded::Sidechain);
+    }
+    match &entry.kind {
+        Kind::Compaction(_) | Kind::BranchSummary { .. } | Kind::Reset { .. } | Kind::Prompt => {
+            None
+        }
+        Kind::Message if marks.is_compact_summary => Some(Folded::Summary),
+        Kind::Message if marks.is_mirror => Some(Folded::Mirror),
+        Kind::Message if marks.is_interrupt => None,
+        // Extensions speak to the model in the human's place.
+        Kind::Message if marks.is_meta || entry.type_name == "custom_message" => Some(Folded::Meta),
+        Kind::Message if entry.role == Some(Role::System) => Some(Folded::Meta),
+        Kind::Message => None,
+        Kind::Note if entry.role == Some(Role::User) && is_command(entry) => None,
+        Kind::Note if !entry.blocks.is_empty() => Some(Folded::Meta),
+        _ => Some(Folded::Bookkeeping),
+    }
+}
+
+/// Whether the words read as a command that was typed.
+fn is_command(entry: &Entry<'_>) -> bool {
+    entry.blocks.iter().any(|block| matches!(block, Block::Text(text) if text.starts_with('/')))
+}
+
+fn pieces<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> Vec<Piece<'e>> {
+    let mut pieces: Vec<Piece<'e>> =
+        entry.blocks.iter().map(|block| piece(format, entry, block)).collect();
+    // What follows a command that the human ran is what the command said.
+    if let [Piece::Words(command), rest @ ..] = &mut pieces[..]
+        && entry.role == Some(Role::User)
+        && command.starts_with("! ")
+    {
+        for piece in rest {
+            if let Piece::Words(output) = piece {
+                *piece = Piece::Injected(std::mem::take(output));
+            }
+        }
+    }
+    pieces
+}
+
+fn piece<'e>(format: &dyn Format, entry: &Entry<'_>, block: &'e Block<'_>) -> Piece<'e> {
+    match block {
+        // Text beside a tool's result is the human's, unless the harness put it there.
+        Block::Text(text) if entry.role == Some(Role::Tool) && format.is_injected(text) => {
+            Piece::Injected(Cow::Borrowed(text))
+        }
+        Block::Text(text) => Piece::Words(Cow::Borrowed(text)),
+        Block::Thinking(text) => Piece::Thinking(Cow::Borrowed(text)),
+        Block::ToolCall(call) => Piece::Call(self::call(call)),
+        Block::ToolResult(result) => Piece::Result(self::result(format, result)),
+        Block::Image { media_type } => {
+            Piece::Image { media_type: media_type.as_deref().map(Cow::Borrowed) }
+        }
+        Block::Other(name) => Piece::Other(Cow::Borrowed(name)),
+    }
+}
+
+fn call<'e>(call: &'e ToolCall<'_>) -> StoryCall<'e> {
+    let name = call.name.chars().count() + 1;
+    let columns = CALL_COLUMNS.saturating_sub(name);
+    StoryCall {
+        id: call.id.as_deref().map(Cow::Borrowed),
+        name: Cow::Borrowed(&call.name),
+        about: call.input.as_ref().and_then(|input| about(input.get(), columns)),
+        input: call.input.clone(),
+        is_partial: call.is_partial,
+        outcome: None,
+        subagent: None,
+    }
+}
+
+fn result<'e>(format: &dyn Format, result: &'e ToolResult<'_>) -> StoryResult<'e> {
+    let mentions = format.error_words_count() && mentions_error(&result.text);
+    StoryResult {
+        call_id: result.call_id.as_deref().map(Cow::Borrowed),
+        name: result.name.as_deref().map(Cow::Borrowed),
+        about: None,
+        text: Cow::Borrowed(&result.text),
+        outcome: Outcome::of(result.is_error, mentions),
+        output_file: result.output_file.as_deref().map(Cow::Borrowed),
+        images: result.images,
+        is_orphan: false,
+    }
+}
