@@ -167,7 +167,7 @@ pub enum Error {
     /// Nothing in the ledger has that name.
     #[error("no {what} matches `{name}`")]
     NoMatch {
-        /// `session`, `file`, `generation`.
+        /// `session`, `file`, `generation`, `entry`.
         what: &'static str,
         /// What was asked for.
         name: String,

@@ -7,6 +7,7 @@
 //! format answers), [`record`] (bytes to entries, damaged ones included), then one format; [`story`] is
 //! what people are told of a session.
 
+pub mod context;
 pub mod entry;
 pub mod format;
 pub mod formats;

@@ -18,6 +18,7 @@ mod restore;
 mod resume;
 mod search;
 mod service;
+mod session;
 mod sessions;
 mod show;
 mod sql;
@@ -61,6 +62,7 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     Rebuild(rebuild::Args),
     Forget(forget::Args),
+    Session(session::Args),
     Cursors(cursors::Args),
     Formats(formats::Args),
     Config(config::Args),
@@ -91,6 +93,7 @@ impl Command {
             Command::Doctor(args) => doctor::run(args, context),
             Command::Rebuild(args) => rebuild::run(args, context),
             Command::Forget(args) => forget::run(args, context),
+            Command::Session(args) => session::run(args, context),
             Command::Cursors(args) => cursors::run(args, context),
             Command::Formats(args) => formats::run(args, context),
             Command::Config(args) => config::run(args, context),

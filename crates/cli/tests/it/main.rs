@@ -23,6 +23,7 @@ mod restore;
 mod rows;
 mod search;
 mod service;
+mod session;
 mod sessions;
 mod show;
 mod sql;

@@ -1,5 +1,6 @@
 //! Questions to the ledger. Reading only.
 
+mod context;
 mod cron;
 pub(crate) mod databases;
 pub(crate) mod find;
@@ -19,6 +20,7 @@ use crate::ids::SessionRow;
 use crate::ledger::Ledger;
 use crate::wire::Cursor;
 
+pub use context::{SessionContext, context};
 pub use cron::{cron_jobs, cron_runs};
 pub use listed::Filter;
 pub use notes::{note_versions, notes};

@@ -12,6 +12,7 @@ mod backups;
 mod clocks;
 mod collecting;
 mod concurrency;
+mod contexts;
 mod cron;
 mod damaged;
 mod doctor;
