@@ -116,7 +116,7 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
     use quipu_ledger::Error;
     let hint = match error {
         Error::NoMatch { what: "session", .. } => {
-            "give an id or the beginning of one; `quipu cursors --json` lists every file with its session's id"
+            "give an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists them"
         }
         Error::NoMatch { what: "turn", .. } => {
             "`quipu show ID --count` says how many turns there are"

@@ -219,6 +219,13 @@ impl Output {
         let _ = io::stderr().write_all(shown.as_bytes());
     }
 
+    /// Writes what happened on the way to a result to stderr.
+    pub(crate) fn note(&self, note: &str) {
+        if !self.is_quiet() {
+            self.message(Look::Dim, "", note);
+        }
+    }
+
     /// Writes a warning to stderr.
     pub(crate) fn warn(&self, warning: &str, hint: Option<&str>) {
         if self.is_quiet() {
@@ -256,6 +263,14 @@ impl Output {
             None => vec![question],
         };
         ask::ask(&lines, self.colours_stderr)
+    }
+
+    /// Asks which of some things is meant. `None` if nobody says.
+    pub(crate) fn pick(&mut self, question: &str, choices: Vec<Text>) -> io::Result<Option<usize>> {
+        self.stdout.flush()?;
+        let width = self.stderr_width.unwrap_or(ORDINARY_WIDTH).saturating_sub(ask::NUMBER);
+        let choices: Vec<Text> = choices.into_iter().map(|choice| choice.shorten(width)).collect();
+        ask::pick(&Text::plain(question), &choices, self.colours_stderr)
     }
 
     /// Starts to show how far something is, if anybody looks.

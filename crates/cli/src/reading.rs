@@ -1,13 +1,13 @@
 //! What every reading command begins with: the ledger, brought up to date without keeping anybody
 //! waiting, and a word about what is still missing from the answer.
 
-use quipu_ledger::{Freshness, Ledger, Patience, Progress, Whose};
+use quipu_ledger::{Error, Freshness, Ledger, Patience, Progress, SessionRow, Whose};
 use serde::Serialize;
 
 use crate::commands::Context;
 use crate::error::Result;
 use crate::machine;
-use crate::output::{bytes, count, minute};
+use crate::output::{Look, Text, bytes, count, elapsed, minute};
 
 /// Options of every reading command.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -74,6 +74,37 @@ pub(crate) fn open(context: &mut Context, args: Args) -> Result<Reading> {
 }
 
 impl Reading {
+    /// The session that `name` means. If it may mean several, the person is asked.
+    pub(crate) fn find(&self, context: &mut Context, name: &str) -> Result<SessionRow> {
+        let candidates = match quipu_ledger::find_session(&self.ledger, name) {
+            Err(Error::Ambiguous { candidates, name }) => {
+                let described = candidates.iter().map(|id| self.describe(id)).collect();
+                let question = format!("`{name}` may mean several sessions:");
+                match context.output.pick(&question, described)? {
+                    Some(choice) => candidates.into_iter().nth(choice),
+                    None => return Err(Error::Ambiguous { candidates, name }.into()),
+                }
+            }
+            found => return Ok(found?),
+        };
+        Ok(quipu_ledger::find_session(&self.ledger, &candidates.unwrap_or_default())?)
+    }
+
+    /// A session in one line, for choosing.
+    fn describe(&self, id: &str) -> Text {
+        let text = Text::of(Look::Good, id);
+        let session = quipu_ledger::find_session(&self.ledger, id)
+            .and_then(|row| quipu_ledger::session(&self.ledger, row));
+        match session {
+            Ok(Some(session)) => text.and(format!(
+                "  {}  {}",
+                session.updated_at.map(elapsed).unwrap_or_default(),
+                session.title.unwrap_or_default()
+            )),
+            _ => text,
+        }
+    }
+
     /// Writes one JSON object with what it is worth.
     pub(crate) fn json(&self, context: &mut Context, value: &impl Serialize) -> Result<()> {
         let Freshness { fresh_as_of, pending_bytes, .. } = self.freshness;

@@ -47,4 +47,4 @@ pub use query::{
     Choice, Filter, Sessions, Story, cursors, find_session, projects, session, sessions, status,
     status_without_ledger,
 };
-pub use restore::{Generations, What, restore};
+pub use restore::{Generations, InPlace, What, put_back, restore};

@@ -229,6 +229,46 @@ fn set_modified(file: &File, mtime_ns: i64) {
     }
 }
 
+/// Where a session's transcript is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InPlace {
+    /// The file.
+    pub path: PathBuf,
+    /// It was gone, and was written anew.
+    pub restored: bool,
+}
+
+/// Makes sure that a session's transcript is where its agent looks for it: one that is gone is
+/// written anew, one that is there is left alone. `None` if the session never had a file.
+pub fn put_back(ledger: &Ledger, session: SessionRow) -> Result<Option<InPlace>> {
+    let conn = ledger.conn();
+    let mut statement = conn.prepare(
+        "SELECT s.id, g.id, s.root, s.path, g.mtime_ns, s.format
+           FROM session_sources ss
+           JOIN sources s ON s.id = ss.source
+           JOIN generations g ON g.id = s.generation
+          WHERE ss.session = ?1 AND s.kind = 'file' AND s.refused IS NULL
+            AND ss.part IN ('transcript', 'agent')
+          ORDER BY s.is_gone, g.mtime_ns DESC",
+    )?;
+    let mut rows = statement.query([session])?;
+    while let Some(row) = rows.next()? {
+        let (root, path): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
+        let format: String = row.get(5)?;
+        if format::by_name(&format).is_some_and(|format| format.is_compressed(&path)) {
+            continue;
+        }
+        let target = Path::new(OsStr::from_bytes(&root)).join(safe(&path)?);
+        if target.symlink_metadata().is_ok() {
+            return Ok(Some(InPlace { path: target, restored: false }));
+        }
+        let blanks = &mut BlankLines::default();
+        write(conn, (row.get(0)?, row.get(1)?), row.get(4)?, &target, blanks)?;
+        return Ok(Some(InPlace { path: target, restored: true }));
+    }
+    Ok(None)
+}
+
 /// The sources of a session and of the sub-agents that work for it.
 fn sources_of(conn: &Connection, session: SessionRow) -> Result<Vec<SourceId>> {
     let mut statement = conn.prepare(&format!(

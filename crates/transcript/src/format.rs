@@ -70,6 +70,12 @@ pub trait Format: Sync {
         false
     }
 
+    /// The command that goes on with a session, program first, by its id or the key that leads to
+    /// it; `None` if there is none.
+    fn resume(&self, _id: &str, _key: Option<&str>) -> Option<Vec<String>> {
+        None
+    }
+
     /// Whether its transcripts begin with a header record.
     fn has_headers(&self) -> bool {
         false

@@ -10,6 +10,7 @@ mod overview;
 mod projects;
 mod rebuild;
 mod restore;
+mod resume;
 mod service;
 mod sessions;
 mod show;
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Projects(projects::Args),
     Sessions(sessions::Args),
     Show(show::Args),
+    Resume(resume::Args),
     Sync(sync::Args),
     Watch(watch::Args),
     Service(service::Args),
@@ -55,6 +57,7 @@ impl Command {
             Command::Projects(args) => projects::run(args, context),
             Command::Sessions(args) => sessions::run(args, context),
             Command::Show(args) => show::run(args, context),
+            Command::Resume(args) => resume::run(args, context),
             Command::Sync(args) => sync::run(args, context),
             Command::Watch(args) => watch::run(args, context),
             Command::Service(args) => service::run(args, context),

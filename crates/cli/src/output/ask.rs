@@ -4,6 +4,32 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use super::Text;
 
+/// Asks which of some things is meant. `None` without a terminal, or for any other answer.
+pub(super) fn pick(
+    question: &Text,
+    choices: &[Text],
+    has_colour: bool,
+) -> io::Result<Option<usize>> {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Ok(None);
+    }
+    let mut stderr = io::stderr();
+    writeln!(stderr, "{}", question.render(has_colour))?;
+    let digits = choices.len().to_string().len();
+    for (number, choice) in choices.iter().enumerate() {
+        writeln!(stderr, "  {:digits$}  {}", number + 1, choice.render(has_colour))?;
+    }
+    write!(stderr, "Which one? [1-{}] ", choices.len())?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    let answer: Option<usize> = answer.trim().parse().ok();
+    Ok(answer.and_then(|answer| answer.checked_sub(1)).filter(|answer| *answer < choices.len()))
+}
+
+/// What a number before a choice needs.
+pub(super) const NUMBER: usize = "  999  ".len();
+
 /// What an answer needs at the end of the last line.
 pub(super) const ROOM: usize = " [y/N] no".len();
 

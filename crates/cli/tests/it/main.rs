@@ -18,6 +18,7 @@ mod refusals;
 mod restore;
 mod rows;
 mod service;
+mod sessions;
 mod status;
 mod sync;
 mod terminal;

@@ -16,6 +16,7 @@ mod cron;
 mod doctor;
 mod faults;
 mod forget;
+mod fresh;
 mod index_faults;
 mod kill;
 mod log;

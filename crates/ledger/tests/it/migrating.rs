@@ -88,7 +88,7 @@ fn f4_killed_while_migrating() {
         );
         match home.one::<i64>("PRAGMA user_version") {
             1 => assert_eq!(tables, 0, "version 1 has tables of version 2"),
-            2 => assert_eq!(tables, 3, "version 2 lacks tables"),
+            3 => assert_eq!(tables, 3, "version 3 lacks tables"),
             other => panic!("version {other}"),
         }
         if tables == 0 {

@@ -29,6 +29,12 @@ impl Format for ClaudeCode {
         "Claude Code"
     }
 
+    fn resume(&self, id: &str, _: Option<&str>) -> Option<Vec<String>> {
+        // It finds sessions by their file, in the project of the folder that it is started in.
+        let id = id.rsplit('/').next()?;
+        Some(["claude", "--resume", id].map(str::to_owned).to_vec())
+    }
+
     fn version(&self) -> u32 {
         1
     }

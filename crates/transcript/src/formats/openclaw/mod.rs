@@ -28,6 +28,11 @@ impl Format for OpenClaw {
         "OpenClaw"
     }
 
+    fn resume(&self, _: &str, key: Option<&str>) -> Option<Vec<String>> {
+        // A session without a key is no longer reached by messages.
+        Some(["openclaw", "tui", "--session", key?].map(str::to_owned).to_vec())
+    }
+
     fn version(&self) -> u32 {
         3
     }

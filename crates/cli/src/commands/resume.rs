@@ -1,0 +1,169 @@
+//! `quipu resume`: how to go on with a session.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use quipu_ledger::wire::Session;
+use quipu_transcript::format;
+use serde::Serialize;
+
+use super::Context;
+use crate::error::{CommandError, Kind, Result};
+use crate::output::short_id;
+use crate::reading;
+
+/// Say how to go on with a session, or go on
+///
+/// Prints the command that continues a session where it was started. If the
+/// agent has deleted the transcript, it is given back first, byte for byte, to
+/// where the agent looks for it; a file that is there is never touched.
+///
+/// Examples:
+///   quipu resume 640a
+///   quipu resume last --run
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// The session: its id or an unambiguous beginning of it, a session key, or `last`
+    #[arg(value_name = "ID", allow_hyphen_values = true)]
+    id: String,
+
+    /// Start the command instead of printing it
+    #[arg(long)]
+    run: bool,
+
+    #[command(flatten)]
+    reading: reading::Args,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Resumption<'a> {
+    id: &'a str,
+    /// Where to start it.
+    cwd: Option<&'a str>,
+    /// The program and its arguments.
+    command: &'a [String],
+    /// The transcript, if it had to be given back.
+    restored: Option<String>,
+}
+
+pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
+    let reading = reading::open(context, args.reading)?;
+    let row = reading.find(context, &args.id)?;
+    let Some(session) = quipu_ledger::session(&reading.ledger, row)? else {
+        return Err(cannot("the session is not in the index", "run `quipu rebuild`"));
+    };
+    let command = command(&session)?;
+    let folder = session.cwd.as_deref();
+    if let Some(folder) = folder
+        && !Path::new(folder).is_dir()
+    {
+        let warning = format!("the folder {} is not there any more", context.show(folder));
+        context
+            .output
+            .warn(&warning, Some("the agent looks for sessions of the folder it is started in"));
+    }
+    let restored = match quipu_ledger::put_back(&reading.ledger, row)? {
+        Some(place) if place.restored => Some(place.path.display().to_string()),
+        Some(_) => None,
+        // What is in a database is still there, or nothing can be done about it from here.
+        None if session.state == "live" => None,
+        None => {
+            return Err(cannot(
+                "its transcript is gone, and was never a file that could be given back",
+                &format!("`quipu show {}` shows it", short_id(&session.id)),
+            ));
+        }
+    };
+    if let Some(path) = &restored {
+        let said = format!("gave the transcript back: {}", context.show(path));
+        context.output.note(&said);
+    }
+    if args.run {
+        context.output.finish()?;
+        return Err(start(&command, folder));
+    }
+    if context.is_json {
+        let resumption = Resumption { id: &session.id, cwd: folder, command: &command, restored };
+        return reading.json(context, &resumption);
+    }
+    let words: Vec<String> = command.iter().map(|word| quote(word)).collect();
+    let go = folder.map(|folder| format!("cd {} && ", quote(folder))).unwrap_or_default();
+    context.output.verbatim(&format!("{go}{}", words.join(" ")))?;
+    Ok(())
+}
+
+/// What goes on with it.
+fn command(session: &Session) -> Result<Vec<String>> {
+    if let (Some(parent), "subagent") = (&session.parent, session.part.as_str()) {
+        return Err(cannot(
+            "a sub-agent cannot be continued by itself",
+            &format!("its session can: `quipu resume {}`", short_id(parent)),
+        ));
+    }
+    let show = format!("`quipu show {}` shows it", short_id(&session.id));
+    match session.state.as_str() {
+        "lost" => {
+            return Err(cannot(
+                "of this session only its prompts are left, in the prompt history",
+                &show,
+            ));
+        }
+        "archived" | "deleted" => {
+            return Err(cannot(
+                "its agent has put this session aside and does not go on with it",
+                &show,
+            ));
+        }
+        _ => {}
+    }
+    format::by_name(&session.format)
+        .and_then(|format| format.resume(&session.id, session.key.as_deref()))
+        .ok_or_else(|| cannot("no key leads to this session any more", &show))
+}
+
+fn cannot(why: &str, hint: &str) -> CommandError {
+    let mut error = CommandError::new(why).hint(hint);
+    error.kind = Kind::NoMatch;
+    error
+}
+
+/// Becomes the agent. Comes back only if that fails.
+fn start(command: &[String], folder: Option<&str>) -> CommandError {
+    let Some((program, arguments)) = command.split_first() else {
+        return CommandError::new("there is nothing to start");
+    };
+    let mut process = Command::new(program);
+    process.args(arguments);
+    if let Some(folder) = folder.filter(|folder| Path::new(folder).is_dir()) {
+        process.current_dir(folder);
+    }
+    let error = process.exec();
+    CommandError::from_source(error.into())
+        .about(format!("cannot start `{program}`"))
+        .hint("without --run the command is printed instead")
+}
+
+/// A word as a shell reads it back.
+fn quote(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+=,".contains(&byte);
+    if !word.is_empty() && word.bytes().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quote;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quote("/a/b-c_d.e"), "/a/b-c_d.e");
+        assert_eq!(quote("/a b"), "'/a b'");
+        assert_eq!(quote("it's; $(rm)"), "'it'\\''s; $(rm)'");
+        assert_eq!(quote(""), "''");
+    }
+}

@@ -1,0 +1,241 @@
+//! `quipu sessions`, `projects` and `resume`.
+
+use std::fs;
+
+use crate::home::{Home, snapshot};
+
+fn synced() -> Home {
+    let home = Home::full();
+    home.run("sync");
+    home
+}
+
+#[test]
+fn the_newest_first() {
+    snapshot!(synced().run("sessions --no-sync -n 8").timeless(), @"
+    exit 0
+    --- stdout
+    id  last  agent  project  turns  title
+    ebc1d523  (age)  OpenClaw  workspace  1  from a DM TOOL
+    13f7ee8b  (age)  OpenClaw  workspace  2  Please use a TOOL to say hello
+    2026-11-15T18-13-39-  (age)  OpenClaw/pi  proj  2  Please use a TOOL to say hello
+    12-forked-child_01a1  (age)  OpenClaw/oc71  project  1  [fork] root
+    2026-11-15T18-00-01-  (age)  OpenClaw/oc71  project  2  root
+    11-new-root_01a1e05d  (age)  OpenClaw/oc71  project  2  first
+    10-errors-aborted_01  (age)  OpenClaw/oc71  project  2  go
+    08-labels-custom-inf  (age)  OpenClaw/oc71  project  2  Refactor auth
+
+    and 39 older sessions; `-n 0` lists all
+    ");
+}
+
+#[test]
+fn narrow_terminal() {
+    snapshot!(synced().run_with("sessions --no-sync -n 4", &[("COLUMNS", "40")]).timeless(), @"
+    exit 0
+    --- stdout
+    ebc1d523
+    last  (age)
+    title  from a DM TOOL
+    13f7ee8b
+    last  (age)
+    title  Please use a TOOL to say hello
+    2026-11-15T18-13-39-
+    last  (age)
+    title  Please use a TOOL to say hello
+    12-forked-child_01a1
+    last  (age)
+    title  [fork] root
+
+    and 43 older sessions; `-n 0` lists all
+    ");
+}
+
+#[test]
+fn grouped_by_project() {
+    snapshot!(synced().run_with("sessions --project SHOP -n 6", &[("COLUMNS", "100")]).timeless(), @"
+    exit 0
+    --- stdout
+    shop  /home/alice/shop
+    id  last  agent  turns  title
+    00000005  (age)  Claude Code  2  [fork] Show prices with two decimals.
+    00000006  (age)  Claude Code  2  What is wrong in this picture?
+    00000003  (age)  Claude Code  5  Spring sale
+    00000001  (age)  Claude Code  1  Two decimals
+    00000004  (age)  Claude Code  1  Find every place that formats a price.
+    00000002  (age)  Claude Code  3  Rename the basket to cart everywhere.
+
+    and 1 older session; `-n 0` lists all
+    ");
+}
+
+#[test]
+fn for_machines() {
+    let home = synced();
+    let run = home.run("sessions --all --json");
+    let sessions: Vec<serde_json::Value> =
+        run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(sessions.len() > 20);
+    let wanted = [
+        "id",
+        "key",
+        "format",
+        "agent",
+        "project",
+        "cwd",
+        "title",
+        "first_prompt",
+        "last_prompts",
+        "started_at",
+        "updated_at",
+        "modified_at",
+        "lines",
+        "size",
+        "records",
+        "state",
+        "parent",
+        "models",
+        "tokens",
+        "branches",
+        "compactions",
+        "subagents",
+        "fresh_as_of",
+        "pending_bytes",
+    ];
+    for session in &sessions {
+        for field in wanted {
+            assert!(session.get(field).is_some(), "{field} is missing in {session}");
+        }
+    }
+    // Lines and sizes are those of the file.
+    let of = |id: &str| sessions.iter().find(|session| session["id"] == id).unwrap();
+    let session = of("00000004-0000-4000-8000-000000000004");
+    let path = "projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl";
+    let bytes = fs::read(home.path(".claude").join(path)).unwrap();
+    assert_eq!(session["size"], bytes.len());
+    assert_eq!(session["lines"], bytes.iter().filter(|byte| **byte == b'\n').count());
+    assert!(session["subagents"].as_u64().unwrap() > 0);
+    // Without --all, fewer.
+    let fewer = home.run("sessions --json").stdout.lines().count();
+    assert!(fewer < sessions.len() && fewer > 5, "{fewer} of {}", sessions.len());
+}
+
+#[test]
+fn nothing_like_that() {
+    let home = synced();
+    snapshot!(home.run("sessions --project nowhere"), @"
+    exit 1
+    --- stderr
+    error: no session is like that
+    hint: `quipu projects` lists all projects; --all adds sub-agents and empty sessions
+    ");
+    snapshot!(home.run("sessions --since soon"), @"
+    exit 2
+    --- stderr
+    error: cannot tell when `soon` is
+    hint: say it like `3d`, `12h`, `2w`, `today`, `yesterday`, `2026-11-01` or `2026-11-01T09:30`
+    ");
+    snapshot!(home.run("sessions --format word"), @"
+    exit 2
+    --- stderr
+    error: there is no format `word`
+    hint: formats are claude-code and openclaw
+    ");
+}
+
+#[test]
+fn times_choose() {
+    let home = synced();
+    let ids = |arguments: &str| home.run(arguments).stdout.lines().count();
+    let all = ids("sessions --json");
+    assert_eq!(ids("sessions --json --since 1990-01-01"), all);
+    assert_eq!(ids("sessions --json --until 1990"), 0);
+    let before = ids("sessions --json --until 2026-03-01");
+    assert!(before < all);
+}
+
+#[test]
+fn projects() {
+    let home = synced();
+    snapshot!(home.run_with("projects", &[("COLUMNS", "100")]).timeless(), @"
+    exit 0
+    --- stdout
+    project  sessions  last  agents  path
+    workspace  2  (age)  OpenClaw  /home/demo/openclaw/st71b/workspace
+    proj  1  (age)  OpenClaw (pi)  /home/demo/openclaw/proj
+    project  21  (age)  OpenClaw (oc71, pi73, pi87)  /home/alice/project
+    alice  12  (age)  OpenClaw (spec)  /home/alice
+    shop  7  (age)  Claude Code  /home/alice/shop
+    (none)  1  (age)  OpenClaw (spec)
+    workspace  1  (age)  OpenClaw (spec)  /Users/tyler/workspace
+    clawd  1  (age)  OpenClaw (spec)  /home/alice/clawd
+    project-dir  1  (age)  OpenClaw (spec)  /Users/bob/project-dir
+    ");
+    snapshot!(home.run("projects alice-sh --json").timeless(), @r#"
+    exit 0
+    --- stdout
+    {"name":"shop","path":"/home/alice/shop","slugs":["-home-alice-shop"],"formats":["claude-code"],"agents":[],"sessions":7,"started_at":1772442001000,"updated_at":1772442062000,"fresh_as_of":0,"pending_bytes":0}
+    "#);
+    snapshot!(home.run("projects nowhere"), @"
+    exit 1
+    --- stderr
+    error: no project is called anything like `nowhere`
+    hint: `quipu projects` lists all of them
+    ");
+}
+
+#[test]
+fn an_empty_home() {
+    let home = Home::empty();
+    let run = home.run("sessions");
+    assert!(run.stdout.starts_with("Nothing to collect yet."), "{}", run.stdout);
+    assert_eq!(home.run("sessions --json").stdout, "");
+}
+
+/// A reading command is up to date without being told, or as old as it is told to be.
+#[test]
+fn up_to_date() {
+    let home = synced();
+    let path = ".claude/projects/-new/00000009-0000-4000-8000-00000000abcd.jsonl";
+    fs::create_dir_all(home.path(".claude/projects/-new")).unwrap();
+    fs::write(
+        home.path(path),
+        "{\"type\":\"user\",\"uuid\":\"1\",\"cwd\":\"/new/place\",\"message\":{\"role\":\"user\",\"content\":\"hello there\"}}\n",
+    )
+    .unwrap();
+    assert_eq!(home.run("sessions --no-sync --project place").code, 1);
+    assert_eq!(home.run("sessions --project place").code, 0);
+}
+
+#[test]
+fn resuming() {
+    let home = synced();
+    let path = "projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl";
+    let path = home.path(".claude").join(path);
+    let before = fs::read(&path).unwrap();
+    snapshot!(home.run("resume 00000004-0000-4000-8000-000000000004"), @"
+    exit 0
+    --- stdout
+    cd /home/alice/shop && claude --resume 00000004-0000-4000-8000-000000000004
+    --- stderr
+    warning: the folder /home/alice/shop is not there any more
+    hint: the agent looks for sessions of the folder it is started in
+    ");
+    fs::remove_file(&path).unwrap();
+    snapshot!(home.run("resume 00000004-0000-4000-8000-000000000004"), @"
+    exit 0
+    --- stdout
+    cd /home/alice/shop && claude --resume 00000004-0000-4000-8000-000000000004
+    --- stderr
+    warning: the folder /home/alice/shop is not there any more
+    hint: the agent looks for sessions of the folder it is started in
+    gave the transcript back: ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl
+    ");
+    assert!(fs::read(&path).unwrap() == before);
+    snapshot!(home.run("resume nothing"), @"
+    exit 1
+    --- stderr
+    error: no session matches `nothing`
+    hint: give an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists them
+    ");
+}

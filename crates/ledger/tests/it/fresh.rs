@@ -1,0 +1,136 @@
+//! Readers bring the ledger up to date, if it is theirs, and keep nobody waiting for it.
+
+use std::fs;
+
+use crate::home::*;
+use quipu_ledger::{BackupTarget, Error, Freshness, Patience, Reader, Whose, adopt, open_to_read};
+
+const CLAUDE: &str = ".claude/projects/-p/00000001-0000-4000-8000-000000000001.jsonl";
+
+fn line(number: usize, text: &str) -> String {
+    format!(
+        "{{\"type\":\"user\",\"uuid\":\"00000000-0000-4000-8000-{number:012}\",\"timestamp\":\
+         \"2026-11-01T10:00:00Z\",\"message\":{{\"role\":\"user\",\"content\":\"{text}\"}}}}\n"
+    )
+}
+
+fn refresh(home: &Home, machine: &str, patience: Patience) -> (Reader, Freshness) {
+    let mut reader = open_to_read(&home.ledger_path(), machine).unwrap();
+    let fresh = reader.refresh(&home.roots(), machine, patience, &mut |_| {}).unwrap();
+    (reader, fresh)
+}
+
+#[test]
+fn a_reader_sees_what_was_just_written() {
+    let home = Home::quick();
+    home.write(CLAUDE, line(1, "first"));
+    let (reader, fresh) = refresh(&home, "here", Patience::Short);
+    assert_eq!(reader.whose, Whose::Ours);
+    assert_eq!((fresh.pending_bytes, fresh.is_behind()), (Some(0), false));
+    drop(reader);
+    assert_eq!(home.hits("first"), 1);
+    home.append(CLAUDE, line(2, "second"));
+    refresh(&home, "here", Patience::Short);
+    assert_eq!(home.hits("second"), 1);
+    home.append(CLAUDE, line(3, "third"));
+    let (_, fresh) = refresh(&home, "here", Patience::None);
+    assert_eq!(fresh.pending_bytes, None, "nobody looked");
+    assert_eq!(home.hits("third"), 0);
+    home.assert_rebuilds();
+}
+
+/// More than can be collected in a moment: some of it is, the rest is told, and comes later.
+#[test]
+fn what_takes_long_is_left_for_later() {
+    let home = Home::quick();
+    let text = "words that take their time to be indexed one by one ".repeat(40);
+    let mut written = 0;
+    for file in 1..=20 {
+        let lines: String = (0..400).map(|number| line(file * 1000 + number, &text)).collect();
+        written += lines.len() as u64;
+        let path = format!(".claude/projects/-p/{file:08}-0000-4000-8000-000000000001.jsonl");
+        home.write(&path, lines);
+    }
+    let (_, fresh) = refresh(&home, "here", Patience::Short);
+    let pending = fresh.pending_bytes.unwrap();
+    let held: i64 = home.one("SELECT coalesce(sum(cursor), 0) FROM generations WHERE id > 1");
+    if fresh.is_behind() {
+        assert!(pending > 0 && pending <= written, "{pending} of {written}");
+        assert!(held.cast_unsigned() + pending >= written, "{held} + {pending} of {written}");
+    } else {
+        // A very quick machine; then all of it is there.
+        assert_eq!((held.cast_unsigned(), pending), (written, 0));
+    }
+    let (_, fresh) = refresh(&home, "here", Patience::Long);
+    assert_eq!((fresh.pending_bytes, fresh.is_behind()), (Some(0), false));
+    let held: i64 = home.one("SELECT sum(cursor) FROM generations WHERE id > 1");
+    assert_eq!(held.cast_unsigned(), written);
+    home.assert_rebuilds();
+}
+
+#[test]
+fn a_writer_that_does_not_end_is_not_waited_for() {
+    let home = Home::quick();
+    home.write(CLAUDE, line(1, "first"));
+    refresh(&home, "here", Patience::Short);
+    home.append(CLAUDE, line(2, "second"));
+    let writer = home.sql();
+    writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let (reader, fresh) = refresh(&home, "here", Patience::Short);
+    assert!(fresh.was_busy && fresh.is_behind());
+    assert_eq!(quipu_ledger::sessions(&reader.ledger, &<_>::default(), None).unwrap().total, 1);
+    writer.execute_batch("ROLLBACK").unwrap();
+    let (_, fresh) = refresh(&home, "here", Patience::Short);
+    assert!(!fresh.is_behind());
+    assert_eq!(home.hits("second"), 1);
+}
+
+#[test]
+fn another_machines_ledger_is_read_as_it_is() {
+    let home = Home::quick();
+    home.write(CLAUDE, line(1, "first"));
+    refresh(&home, "there", Patience::Short);
+    home.append(CLAUDE, line(2, "second"));
+    let before = home.ledger_bytes();
+    let (reader, fresh) = refresh(&home, "here", Patience::Long);
+    assert_eq!(reader.whose, Whose::Foreign);
+    assert_eq!(fresh.pending_bytes, None);
+    let collected: i64 = home.one("SELECT collected_at FROM ledger");
+    assert_eq!(fresh.fresh_as_of, collected);
+    drop(reader);
+    assert!(before["ledger.db"] == home.ledger_bytes()["ledger.db"]);
+    assert_eq!(home.hits("second"), 0);
+    // Whoever collects into it takes it over.
+    adopt(&mut home.open(), "here").unwrap();
+    let (reader, _) = refresh(&home, "here", Patience::Short);
+    assert_eq!(reader.whose, Whose::Ours);
+    assert_eq!(home.hits("second"), 1);
+}
+
+#[test]
+fn a_backup_is_read_as_it_is() {
+    let home = Home::quick();
+    home.write(CLAUDE, line(1, "first"));
+    refresh(&home, "here", Patience::Short);
+    let copy = home.scratch("copy.db");
+    let target = BackupTarget { path: &copy, replace: false };
+    quipu_ledger::backup(&mut home.open(), target, &mut |_| {}).unwrap();
+    home.append(CLAUDE, line(2, "second"));
+    let before = fs::read(&copy).unwrap();
+    let mut reader = open_to_read(&copy, "here").unwrap();
+    assert_eq!(reader.whose, Whose::Backup);
+    let fresh = reader.refresh(&home.roots(), "here", Patience::Long, &mut |_| {}).unwrap();
+    assert_eq!(fresh.pending_bytes, None);
+    drop(reader);
+    assert!(fs::read(&copy).unwrap() == before, "a backup was changed");
+}
+
+#[test]
+fn what_is_no_ledger_is_refused() {
+    let home = Home::quick();
+    let path = home.ledger_path();
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, "something else").unwrap();
+    let error = open_to_read(&path, "here").map(|reader| reader.whose);
+    assert!(matches!(error, Err(Error::NotALedger { .. })), "{error:?}");
+}
