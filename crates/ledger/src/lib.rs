@@ -45,6 +45,6 @@ pub use ledger::Ledger;
 pub use project::rebuild::rebuild;
 pub use query::{
     Choice, Filter, Sessions, Story, cursors, find_session, projects, session, sessions, status,
-    status_without_ledger,
+    status_without_ledger, tree,
 };
 pub use restore::{Generations, InPlace, What, put_back, restore};

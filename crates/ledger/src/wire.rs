@@ -12,10 +12,12 @@ use serde::Serialize;
 use crate::collect::Written;
 
 mod story;
+mod tree;
 
 pub use story::{
     ShownCall, ShownCompaction, ShownEntry, ShownResult, ShownRewind, StoryCounts, StoryHead,
 };
+pub use tree::TreeLine;
 
 /// What a sync did.
 #[derive(Debug, Clone, Default, Serialize)]

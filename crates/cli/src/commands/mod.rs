@@ -16,6 +16,7 @@ mod sessions;
 mod show;
 mod status;
 mod sync;
+mod tree;
 mod watch;
 
 use std::ffi::OsString;
@@ -37,6 +38,7 @@ pub(crate) enum Command {
     Sessions(sessions::Args),
     Show(show::Args),
     Resume(resume::Args),
+    Tree(tree::Args),
     Sync(sync::Args),
     Watch(watch::Args),
     Service(service::Args),
@@ -58,6 +60,7 @@ impl Command {
             Command::Sessions(args) => sessions::run(args, context),
             Command::Show(args) => show::run(args, context),
             Command::Resume(args) => resume::run(args, context),
+            Command::Tree(args) => tree::run(args, context),
             Command::Sync(args) => sync::run(args, context),
             Command::Watch(args) => watch::run(args, context),
             Command::Service(args) => service::run(args, context),

@@ -1,7 +1,7 @@
 //! `quipu show`: the story of a session.
 
 mod counts;
-mod page;
+pub(super) mod page;
 mod tools;
 
 use std::ops::ControlFlow;

@@ -5,6 +5,7 @@ mod listed;
 mod sessions;
 mod status;
 mod story;
+mod tree;
 
 use rusqlite::Connection;
 
@@ -17,6 +18,7 @@ pub use listed::Filter;
 pub use sessions::{Sessions, projects, session, sessions};
 pub use status::{status, status_without_ledger};
 pub use story::{Choice, Story};
+pub use tree::tree;
 
 /// The session that a person means: its id or an unambiguous beginning of it, `AGENT/ID`, a key that
 /// leads to it, or `last`.

@@ -16,7 +16,7 @@ pub fn tell<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> StoryItem<'e> {
         role: entry.role,
         time: entry.time,
         model: entry.model.as_deref().map(Cow::Borrowed),
-        pieces: entry.blocks.iter().map(|block| piece(format, entry, block)).collect(),
+        pieces: pieces(format, entry),
         folded: folded(entry),
         is_prompt: entry.marks.is_prompt,
         is_error: entry.marks.is_error,
@@ -68,6 +68,23 @@ fn folded(entry: &Entry<'_>) -> Option<Folded> {
 /// Whether the words read as a command that was typed.
 fn is_command(entry: &Entry<'_>) -> bool {
     entry.blocks.iter().any(|block| matches!(block, Block::Text(text) if text.starts_with('/')))
+}
+
+fn pieces<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> Vec<Piece<'e>> {
+    let mut pieces: Vec<Piece<'e>> =
+        entry.blocks.iter().map(|block| piece(format, entry, block)).collect();
+    // What follows a command that the human ran is what the command said.
+    if let [Piece::Words(command), rest @ ..] = &mut pieces[..]
+        && entry.role == Some(Role::User)
+        && command.starts_with("! ")
+    {
+        for piece in rest {
+            if let Piece::Words(output) = piece {
+                *piece = Piece::Injected(std::mem::take(output));
+            }
+        }
+    }
+    pieces
 }
 
 fn piece<'e>(format: &dyn Format, entry: &Entry<'_>, block: &'e Block<'_>) -> Piece<'e> {

@@ -18,7 +18,8 @@ pub(super) fn show(
         return reading.json(context, counts);
     }
     let head = story.head();
-    context.output.line(Text::of(Look::Bold, super::page::title(head)))?;
+    let width = context.output.width().unwrap_or(usize::MAX);
+    context.output.line(Text::of(Look::Bold, super::page::title(head, width)))?;
     let all = [
         ("turns", counts.turns, Look::Plain),
         ("entries", counts.entries, Look::Plain),

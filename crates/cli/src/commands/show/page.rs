@@ -76,7 +76,7 @@ impl<'c> Page<'c> {
         if head.state != "live" {
             id = id.with(Look::Warning, format!(" · {}", head.state));
         }
-        self.context.output.line(Text::of(Look::Bold, title(head)))?;
+        self.context.output.line(Text::of(Look::Bold, title(head, self.width())))?;
         self.context.output.line(Text::of(Look::Dim, facts.join(" · ")))?;
         self.context.output.line(id)?;
         for (word, other) in [
@@ -165,7 +165,10 @@ impl<'c> Page<'c> {
         }
         match piece {
             Piece::Words(words) => self.words(item, words),
-            Piece::Injected(words) => self.aside("reminder", words),
+            Piece::Injected(words) if words.trim_start().starts_with('<') => {
+                self.aside("reminder", words)
+            }
+            Piece::Injected(words) => self.aside("output", words),
             Piece::Thinking(words) => self.aside("thinking", words),
             Piece::Call(call) => {
                 self.begin_call()?;
@@ -351,15 +354,15 @@ impl<'c> Page<'c> {
 }
 
 /// What a session is called.
-pub(super) fn title(head: &StoryHead) -> String {
-    let said = head.title.as_deref().or(head.first_prompt.as_deref()).unwrap_or("untitled");
-    one_line(said, WIDEST)
+pub(in crate::commands) fn title(head: &StoryHead, width: usize) -> String {
+    let said = head.title.as_deref().unwrap_or("untitled");
+    one_line(said, width.min(WIDEST))
 }
 
 fn rewound(rewind: &Rewind) -> String {
     match (rewind.to_turn, &rewind.to) {
         (Some(turn), _) => format!("back to turn {turn}; what followed it was left"),
         (None, Some(_)) => "back to the beginning; what followed was left".to_owned(),
-        (None, None) => "begins again; what came before was left".to_owned(),
+        (None, None) => "begins again, without what came before".to_owned(),
     }
 }

@@ -81,10 +81,12 @@ fn mark(outcome: Option<Outcome>) -> Text {
 /// One line: what does not fit is cut from what the call is about.
 fn line(mark: Text, name: &str, about: Option<&str>, note: Text, room: Option<usize>) -> Text {
     let mut line = mark.with(Look::Bold, name);
-    if let Some(about) = about {
+    if let Some(words) = about {
         let taken = line.width() + 1 + if note.is_empty() { 0 } else { note.width() + 2 };
-        let about = Text::plain(about);
+        let about = Text::plain(words);
         let about = match room {
+            // Both ends of a path say something; words begin with what matters.
+            Some(room) if words.contains(' ') => about.shorten(room.saturating_sub(taken).max(1)),
             Some(room) => about.cut(room.saturating_sub(taken).max(1)),
             None => about,
         };

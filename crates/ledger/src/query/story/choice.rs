@@ -171,15 +171,20 @@ fn hangs_off(conn: &Connection, parent: Option<EntryId>, path: &HashSet<EntryId>
     Ok(false)
 }
 
-/// An entry and all above it.
+/// An entry and all above it, each in its newest version.
 fn path_to(conn: &Connection, leaf: EntryId) -> Result<HashSet<EntryId>> {
-    let mut above = conn.prepare_cached("SELECT parent FROM entry_rows WHERE id = ?1")?;
+    let mut above =
+        conn.prepare_cached("SELECT parent, superseded_by FROM entry_rows WHERE id = ?1")?;
     let mut path = HashSet::default();
     let mut at = Some(leaf);
     while let Some(id) = at
         && path.insert(id)
     {
-        at = above.query_row([id], |row| row.get(0)).optional()?.flatten();
+        let (parent, newer) = above
+            .query_row([id], |row| Ok((row.get(0)?, row.get::<_, Option<EntryId>>(1)?)))
+            .optional()?
+            .unwrap_or_default();
+        at = newer.or(parent);
     }
     Ok(path)
 }

@@ -22,6 +22,9 @@ pub(super) struct Rewinds<'c> {
     is_fresh: bool,
 }
 
+/// Nobody follows a way longer than this.
+const FURTHEST: usize = 1 << 20;
+
 /// What stands above an entry: its parent, and whether it names one that is missing.
 type Above = (Option<EntryId>, bool);
 
@@ -45,6 +48,9 @@ impl<'c> Rewinds<'c> {
             _ => None,
         };
         self.pass(row, item);
+        if rewind.is_some() {
+            self.spoken = Some(row.id);
+        }
         Ok(rewind)
     }
 
@@ -71,7 +77,7 @@ impl<'c> Rewinds<'c> {
     ) -> Result<Option<Rewind>> {
         let last = learned.plan.position(spoken);
         let (mut at, mut above) = (row.id, self.above(row.id)?);
-        loop {
+        for _ in 0..FURTHEST {
             match above {
                 (Some(up), _) if up == spoken => return Ok(None),
                 (Some(up), _) if learned.plan.position(up) < last => {
@@ -98,15 +104,31 @@ impl<'c> Rewinds<'c> {
                 }
             }
         }
+        Ok(None)
     }
 
+    /// The newest version of what stands above an entry.
     fn above(&self, entry: EntryId) -> Result<Above> {
-        Ok(self
+        let mut newer =
+            self.conn.prepare_cached("SELECT superseded_by FROM entry_rows WHERE id = ?1")?;
+        let (mut parent, is_missing): Above = self
             .conn
             .prepare_cached("SELECT parent, parent_uuid IS NOT NULL FROM entry_rows WHERE id = ?1")?
             .query_row([entry], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?
-            .unwrap_or_default())
+            .unwrap_or_default();
+        for _ in 0..FURTHEST {
+            let Some(id) = parent else { break };
+            match newer
+                .query_row([id], |row| row.get::<_, Option<EntryId>>(0))
+                .optional()?
+                .flatten()
+            {
+                Some(newer) => parent = Some(newer),
+                None => break,
+            }
+        }
+        Ok((parent, is_missing))
     }
 
     /// Whether a root is where a conversation begins rather than where one was compacted.
