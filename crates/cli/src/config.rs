@@ -3,11 +3,14 @@
 //! A wrong type is an error, because going on would use something else than what was asked for.
 //! An unknown key is a warning, because it may belong to a newer quipu.
 
+mod prices;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use quipu_transcript::format::{self, FORMATS};
+use quipu_transcript::prices::Price;
 use toml::{Table, Value};
 
 use crate::args::ColorWhen;
@@ -26,6 +29,8 @@ pub(crate) struct Config {
     pub(crate) deleted: Option<bool>,
     /// `[roots]`, by format.
     pub(crate) roots: BTreeMap<&'static str, Vec<PathBuf>>,
+    /// `[prices]`, by model.
+    pub(crate) prices: BTreeMap<String, Price>,
     /// Keys that mean nothing.
     pub(crate) unknown: Vec<UnknownKey>,
 }
@@ -59,6 +64,7 @@ fn parse(text: &str, path: &Path) -> Result<Config> {
             "color" => config.color = Some(color(value, path)?),
             "collect" => collect(value, path, &mut config)?,
             "roots" => roots(value, path, &mut config)?,
+            "prices" => config.prices = prices::read(value, path, &mut config.unknown)?,
             _ => config.unknown.push(unknown(key, key, "")),
         }
     }
@@ -169,18 +175,23 @@ fn syntax_error(text: &str, path: &Path, error: &toml::de::Error) -> CommandErro
 /// A key that means nothing, with the nearest one that does.
 fn unknown(key: &str, name: &str, table: &str) -> UnknownKey {
     let known: Vec<&str> = match table {
-        "" => vec!["ledger", "color", "collect", "roots"],
+        "" => vec!["ledger", "color", "collect", "roots", "prices"],
         "collect." => vec!["priority", "deleted"],
         _ => FORMATS.iter().map(|format| format.name()).collect(),
     };
-    let nearest = known
-        .into_iter()
-        .map(|known| (distance(name, known), known))
+    let nearest = nearest(name, &known).map(|known| format!("{table}{known}"));
+    UnknownKey { key: key.to_owned(), nearest }
+}
+
+/// The known word that is nearest to one that is not.
+fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    known
+        .iter()
+        .map(|known| (distance(name, known), *known))
         .min()
         // Beyond half of its letters, it is another word.
         .filter(|(distance, known)| *distance * 2 <= known.len())
-        .map(|(_, known)| format!("{table}{known}"));
-    UnknownKey { key: key.to_owned(), nearest }
+        .map(|(_, known)| known)
 }
 
 /// How many letters have to be added, removed or changed to turn one word into another.
@@ -213,7 +224,8 @@ mod tests {
     fn everything_can_be_said() {
         let config = read(
             "ledger = '~/l.db'\ncolor = 'never'\n[collect]\npriority = 1\ndeleted = false\n\
-             [roots]\nclaude-code = ['a', '/b']\nopenclaw = []\n",
+             [roots]\nclaude-code = ['a', '/b']\nopenclaw = []\n\
+             [prices]\nlab = { input = 1, output = 2.5, cache_read = 0.1, fast = 2 }\n",
         )
         .unwrap();
         assert_eq!(config.ledger, Some(PathBuf::from("~/l.db")));
@@ -221,6 +233,11 @@ mod tests {
         assert_eq!(config.roots["claude-code"], [PathBuf::from("a"), PathBuf::from("/b")]);
         assert!(config.roots["openclaw"].is_empty());
         assert_eq!((config.priority, config.deleted), (Some(1), Some(false)));
+        let price = config.prices["lab"];
+        let rates = price.rates;
+        assert_eq!((rates.input, rates.output, rates.cache_read), (1.0, 2.5, 0.1));
+        assert_eq!((rates.cache_write, rates.cache_write_1h), (1.0, 1.0), "as input");
+        assert_eq!(price.fast.map(|rates| rates.output), Some(5.0));
         assert!(config.unknown.is_empty());
     }
 
@@ -245,6 +262,12 @@ mod tests {
         check_unknown("[root]\nopenclaw = []", "root", Some("roots"));
         check_unknown("[collect]\npriorty = 1", "collect.priorty", Some("collect.priority"));
         check_unknown("[collects]\npriority = 1", "collects", Some("collect"));
+        check_unknown("price = 1", "price", Some("prices"));
+        check_unknown(
+            "[prices.m]\ninput = 1\noutput = 1\ncache_raed = 1",
+            "prices.m.cache_raed",
+            Some("prices.m.cache_read"),
+        );
     }
 
     #[track_caller]
@@ -270,6 +293,13 @@ mod tests {
         let message = "`collect.deleted` in config.toml must be true or false, not";
         check_wrong("[collect]\ndeleted = 0", &format!("{message} a number"));
         check_wrong("[collect]\ndeleted = 'no'", &format!("{message} text"));
+        check_wrong("prices = 1", "`prices` in config.toml must be a table, not a number");
+        check_wrong("[prices]\nm = 1", "`prices.m` in config.toml must be a table, not a number");
+        check_wrong("[prices.m]\ninput = 1", "`prices.m` in config.toml has no `output`");
+        let negative = "[prices.m]\ninput = -1\noutput = 1";
+        check_wrong(negative, "`prices.m.input` in config.toml is -1");
+        let word = "[prices.m]\ninput = '1'\noutput = 1";
+        check_wrong(word, "`prices.m.input` in config.toml must be a number, not text");
         let message = "`roots.openclaw` in config.toml must be a list of paths, not";
         check_wrong("[roots]\nopenclaw = 'a'", &format!("{message} text"));
         check_wrong("[roots]\nopenclaw = [1]", &format!("{message} a number"));

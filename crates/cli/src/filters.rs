@@ -74,6 +74,23 @@ impl Args {
     }
 }
 
+/// Sessions of all kinds, chosen by these alone; `None` if nothing is chosen.
+pub(crate) fn chosen(
+    context: &Context,
+    project: &Option<String>,
+    agent: &Option<String>,
+    format: &Option<String>,
+) -> Result<Option<Filter>> {
+    let args = Args {
+        project: project.clone(),
+        agent: agent.clone(),
+        format: format.clone(),
+        all: true,
+        ..Args::default()
+    };
+    if args.is_empty() { Ok(None) } else { args.filter(context).map(Some) }
+}
+
 /// What a project is called. `.`, `~/dev/shop` and whatever looks like a path is one.
 pub(crate) fn project(context: &Context, said: &str) -> Name {
     let looks_like_path = said == "."

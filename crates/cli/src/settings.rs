@@ -1,10 +1,12 @@
 //! Every effective setting and where it came from: a flag, the environment, the configuration
 //! file, or nowhere.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use quipu_ledger::Selection;
+use quipu_transcript::prices::Price;
 use serde::Serialize;
 
 use crate::args::{ColorWhen, Global};
@@ -30,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) deleted: Setting<bool>,
     /// Where each format's files are looked for.
     pub(crate) roots: Vec<FormatRoots>,
+    /// What models cost, where a person says so.
+    pub(crate) prices: Setting<BTreeMap<String, Price>>,
     /// Keys of the configuration file that mean nothing.
     pub(crate) unknown: Vec<UnknownKey>,
 }
@@ -98,6 +102,7 @@ pub(crate) fn load(global: &Global) -> Result<Settings> {
         priority: said(config.priority, Selection::default().priority, file),
         deleted: said(config.deleted, Selection::default().deleted, file),
         roots: roots::find(&config.roots, &in_file(file), folder, home, &here)?,
+        prices: Setting { value: config.prices, origin: in_file(file) },
         unknown: config.unknown,
         config: path,
         home: home.map(Path::to_owned),

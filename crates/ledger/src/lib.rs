@@ -44,7 +44,7 @@ pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;
 pub use project::rebuild::rebuild;
 pub use query::{
-    Choice, Filter, Sessions, Story, cursors, find_session, projects, session, sessions, status,
-    status_without_ledger, tree,
+    Choice, Filter, Sessions, Story, UsageBy, UsageRequest, cursors, find_session, projects,
+    session, sessions, status, status_without_ledger, tree, usage,
 };
 pub use restore::{Generations, InPlace, What, put_back, restore};

@@ -1,8 +1,10 @@
 //! The shapes of all JSON output. They only grow.
 
 mod sessions;
+mod usage;
 
 pub use sessions::{Project, Session};
+pub use usage::{UsageLine, UsageReport, UsageSession};
 
 use std::collections::BTreeMap;
 

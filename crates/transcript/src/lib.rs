@@ -14,6 +14,7 @@ pub mod index;
 mod json;
 mod message;
 pub mod names;
+pub mod prices;
 pub mod problem;
 pub mod project;
 pub mod record;

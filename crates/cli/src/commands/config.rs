@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use quipu_transcript::prices::{Price, Rates};
 use serde::Serialize;
 
 use super::Context;
@@ -24,6 +25,9 @@ use crate::settings::Origin;
 ///   [roots]
 ///   claude-code = ["~/.claude", "/backup/claude"]
 ///   openclaw = ["~/.openclaw"]
+///
+///   [prices]         # US dollars for a million tokens
+///   "my-model" = { input = 3.0, output = 15.0, cache_read = 0.3 }
 ///
 /// Example:
 ///   quipu config show
@@ -68,6 +72,27 @@ enum Value<'a> {
     Flag(bool),
     Path(&'a Path),
     Paths(Vec<&'a Path>),
+    Price(PriceValue),
+}
+
+/// What a model costs, for a million tokens.
+#[derive(Serialize)]
+struct PriceValue {
+    input: f64,
+    output: f64,
+    cache_read: f64,
+    cache_write: f64,
+    cache_write_1h: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fast: Option<f64>,
+}
+
+impl From<&Price> for PriceValue {
+    fn from(price: &Price) -> PriceValue {
+        let Rates { input, output, cache_read, cache_write, cache_write_1h } = price.rates;
+        let fast = price.fast.map(|fast| fast.output / output).filter(|factor| factor.is_finite());
+        PriceValue { input, output, cache_read, cache_write, cache_write_1h, fast }
+    }
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
@@ -97,6 +122,10 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     for roots in &settings.roots {
         let paths = roots.paths.iter().map(|path| path.as_path()).collect();
         lines.push((format!("roots.{}", roots.format.name()), Value::Paths(paths), &roots.origin));
+    }
+    let prices = &settings.prices;
+    for (model, price) in &prices.value {
+        lines.push((format!("prices.{model}"), Value::Price(price.into()), &prices.origin));
     }
     if context.is_json {
         for (key, value, origin) in lines {
@@ -131,5 +160,9 @@ fn values(context: &Context, value: &Value<'_>) -> Vec<Text> {
         }
         Value::Paths(paths) if paths.is_empty() => vec![Text::of(Look::Dim, "none")],
         Value::Paths(paths) => paths.iter().map(|path| Text::plain(context.show(path))).collect(),
+        Value::Price(price) => vec![Text::plain(format!(
+            "${} in, ${} out, ${} cache read, ${} cache write",
+            price.input, price.output, price.cache_read, price.cache_write
+        ))],
     }
 }

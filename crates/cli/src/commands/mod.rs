@@ -17,6 +17,7 @@ mod show;
 mod status;
 mod sync;
 mod tree;
+mod usage;
 mod watch;
 
 use std::ffi::OsString;
@@ -43,6 +44,7 @@ pub(crate) enum Command {
     Watch(watch::Args),
     Service(service::Args),
     Status(status::Args),
+    Usage(usage::Args),
     Restore(restore::Args),
     Backup(backup::Args),
     Doctor(doctor::Args),
@@ -65,6 +67,7 @@ impl Command {
             Command::Watch(args) => watch::run(args, context),
             Command::Service(args) => service::run(args, context),
             Command::Status(args) => status::run(args, context),
+            Command::Usage(args) => usage::run(args, context),
             Command::Restore(args) => restore::run(args, context),
             Command::Backup(args) => backup::run(args, context),
             Command::Doctor(args) => doctor::run(args, context),

@@ -22,16 +22,37 @@ pub(crate) fn count(value: u64, one: &str) -> String {
     format!("{} {one}{plural}", number(value))
 }
 
+/// A large number with three digits: `1.23M`.
+pub(crate) fn short(value: u64) -> String {
+    const UNITS: [&str; 6] = ["k", "M", "B", "T", "q", "Q"];
+    scaled(value, "", &UNITS)
+}
+
+/// Dollars: `$1.23`, `$1,234`, and what is less than half a cent with its first digits.
+pub(crate) fn dollars(value: f64) -> String {
+    match value {
+        value if value >= 999.5 => format!("${}", number(value.round() as u64)),
+        value if value >= 0.005 || value <= 0.0 => format!("${value:.2}"),
+        value if value >= 0.000_05 => format!("${value:.4}"),
+        _ => "<$0.0001".to_owned(),
+    }
+}
+
 /// A size with three digits and a decimal unit: `1.23 MB`.
 pub(crate) fn bytes(value: u64) -> String {
-    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
+    const UNITS: [&str; 6] = [" kB", " MB", " GB", " TB", " PB", " EB"];
+    scaled(value, " B", &UNITS)
+}
+
+/// Three digits and a unit of thousands.
+fn scaled(value: u64, small: &str, units: &[&str]) -> String {
     if value < 1000 {
-        return format!("{value} B");
+        return format!("{value}{small}");
     }
     let mut size = value as f64 / 1000.0;
     let mut unit = 0;
     // 999.5 would be shown as 1000.
-    while size >= 999.5 && unit + 1 < UNITS.len() {
+    while size >= 999.5 && unit + 1 < units.len() {
         size /= 1000.0;
         unit += 1;
     }
@@ -42,7 +63,7 @@ pub(crate) fn bytes(value: u64) -> String {
     } else {
         0
     };
-    format!("{size:.decimals$} {}", UNITS.get(unit).unwrap_or(&""))
+    format!("{size:.decimals$}{}", units.get(unit).unwrap_or(&""))
 }
 
 /// How large `part` is compared to `whole`: `0.26`; nothing for an empty whole.
@@ -146,6 +167,13 @@ mod tests {
                 "1.23 GB", "18.4 EB"
             ]
         );
+    }
+
+    #[test]
+    fn money_and_tokens() {
+        let shown = [0.0, 0.000_01, 0.0004, 0.005, 1.239, 999.4, 1234.5].map(dollars);
+        assert_eq!(shown, ["$0.00", "<$0.0001", "$0.0004", "$0.01", "$1.24", "$999.40", "$1,235"]);
+        assert_eq!([7, 1234, 12_345_678, u64::MAX].map(short), ["7", "1.23k", "12.3M", "18.4Q"]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub(crate) mod draft;
 mod entry;
 pub(crate) mod keys;
 mod kinds;
+pub(crate) mod quarters;
 pub(crate) mod rebuild;
 mod row;
 mod rows;

@@ -424,6 +424,8 @@ pub(crate) struct Sessions {
     open: BTreeMap<SessionRow, (Name, Session)>,
     /// Responses whose bills were written and have to be compared with their copies.
     billed: BTreeSet<i64>,
+    /// How their sums changed.
+    quarters: super::quarters::Quarters,
 }
 
 /// At most this many sessions are kept open between two commits.
@@ -487,15 +489,17 @@ impl Sessions {
         for (name, session) in self.open.values_mut() {
             session.save(conn, name)?;
             session.calls.save(conn, session.row)?;
-            session.bills.save(conn, session.row, session.is_complete, &mut self.billed)?;
+            let (billed, quarters) = (&mut self.billed, &mut self.quarters);
+            session.bills.save(conn, session.row, session.is_complete, billed, quarters)?;
         }
         Ok(())
     }
 
-    /// Decides which copies of the responses that were billed since the last commit count. All
-    /// sessions must be saved.
+    /// Decides which copies of the responses that were billed since the last commit count, and
+    /// brings their sums up to date. All sessions must be saved.
     pub(crate) fn recount(&mut self, conn: &Connection) -> Result<()> {
-        usage::recount_all(conn, std::mem::take(&mut self.billed))
+        usage::recount_all(conn, std::mem::take(&mut self.billed), &mut self.quarters)?;
+        self.quarters.save(conn)
     }
 
     /// Writes all rows that changed and lets go of them.

@@ -9,9 +9,10 @@ use std::collections::hash_map::Entry;
 
 use foldhash::{HashMap, HashSet};
 use quipu_transcript::entry::Usage;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::draft::DraftUsage;
+use super::quarters::{Quarters, Slot};
 use crate::Result;
 use crate::ids::{EntryId, SessionRow};
 
@@ -27,6 +28,8 @@ struct Bill {
     usage: Usage,
     is_sidechain: bool,
     is_dirty: bool,
+    /// What stands in the ledger.
+    saved: Option<Usage>,
 }
 
 /// What is known in memory of a session's bills.
@@ -89,6 +92,7 @@ impl Bills {
                     usage: draft.usage,
                     is_sidechain: billed.is_sidechain,
                     is_dirty: true,
+                    saved: None,
                 };
                 self.open.insert(key, bill);
                 (billed.turn, Usage::default())
@@ -115,30 +119,84 @@ impl Bills {
         session: SessionRow,
         is_complete: bool,
         changed: &mut BTreeSet<i64>,
+        quarters: &mut Quarters,
     ) -> Result<()> {
         let mut dirty: Vec<_> = self.open.iter_mut().filter(|(_, bill)| bill.is_dirty).collect();
         dirty.sort_unstable_by_key(|(_, bill)| bill.entry);
-        for ((message, request), bill) in dirty {
+        for (key, bill) in dirty {
             bill.is_dirty = false;
-            changed.insert(*message);
-            let usage = bill.usage;
-            conn.prepare_cached(
-                "INSERT INTO usage
-                    (session, message, request, entry, turn, time, model, input, output,
-                     cache_read, cache_write, cache_write_1h, cost_usd, is_fast, is_sidechain, is_counted)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, 1)
-                 ON CONFLICT (entry) DO UPDATE SET
-                    input = ?8, output = ?9, cache_read = ?10, cache_write = ?11,
-                    cache_write_1h = ?12, cost_usd = ?13, is_fast = ?14, is_sidechain = ?15",
-            )?
-            .execute((
-                session,
-                message,
-                request,
+            changed.insert(key.0);
+            let mut slot = Slot { session, model: bill.model, time: bill.time, usage: bill.usage };
+            match bill.saved.replace(bill.usage) {
+                None => {
+                    insert(conn, *key, session, bill)?;
+                    quarters.add(&slot);
+                }
+                Some(before) => {
+                    // A copy that does not count is not in any sum.
+                    if update(conn, bill)? {
+                        quarters.add(&slot);
+                        slot.usage = before;
+                        quarters.take(&slot);
+                    }
+                }
+            }
+        }
+        if !is_complete {
+            // The ledger is asked anyway.
+            self.open.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Adds a bill. It counts until another copy is found.
+fn insert(
+    conn: &Connection,
+    (message, request): Key,
+    session: SessionRow,
+    bill: &Bill,
+) -> Result<()> {
+    let usage = bill.usage;
+    conn.prepare_cached(
+        "INSERT INTO usage
+            (session, message, request, entry, turn, time, model, input, output,
+             cache_read, cache_write, cache_write_1h, cost_usd, is_fast, is_sidechain, is_counted)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, 1)",
+    )?
+    .execute((
+        session,
+        message,
+        request,
+        bill.entry,
+        bill.turn,
+        bill.time,
+        bill.model,
+        tokens(usage.input),
+        tokens(usage.output),
+        tokens(usage.cache_read),
+        tokens(usage.cache_write),
+        tokens(usage.cache_write_1h),
+        usage.cost_usd,
+        usage.is_fast,
+        bill.is_sidechain,
+    ))?;
+    Ok(())
+}
+
+/// Writes what a bill has become. Returns whether it counts.
+fn update(conn: &Connection, bill: &Bill) -> Result<bool> {
+    let usage = bill.usage;
+    Ok(conn
+        .prepare_cached(
+            "UPDATE usage SET
+                input = ?2, output = ?3, cache_read = ?4, cache_write = ?5, cache_write_1h = ?6,
+                cost_usd = ?7, is_fast = ?8, is_sidechain = ?9
+              WHERE entry = ?1 RETURNING is_counted",
+        )?
+        .query_row(
+            (
                 bill.entry,
-                bill.turn,
-                bill.time,
-                bill.model,
                 tokens(usage.input),
                 tokens(usage.output),
                 tokens(usage.cache_read),
@@ -147,14 +205,9 @@ impl Bills {
                 usage.cost_usd,
                 usage.is_fast,
                 bill.is_sidechain,
-            ))?;
-        }
-        if !is_complete {
-            // The ledger is asked anyway.
-            self.open.clear();
-        }
-        Ok(())
-    }
+            ),
+            |row| row.get(0),
+        )?)
 }
 
 impl Models {
@@ -179,12 +232,16 @@ impl Models {
 }
 
 /// Decides again which copies of these responses count.
-pub(crate) fn recount_all(conn: &Connection, messages: BTreeSet<i64>) -> Result<()> {
+pub(crate) fn recount_all(
+    conn: &Connection,
+    messages: BTreeSet<i64>,
+    quarters: &mut Quarters,
+) -> Result<()> {
     let mut count = conn.prepare_cached("SELECT count(*) FROM usage WHERE message = ?1")?;
     for message in messages {
         // Nearly always the only one, and then it counts.
         if count.query_row([message], |row| row.get::<_, i64>(0))? > 1 {
-            recount(conn, message)?;
+            recount(conn, message, quarters)?;
         }
     }
     Ok(())
@@ -192,7 +249,7 @@ pub(crate) fn recount_all(conn: &Connection, messages: BTreeSet<i64>) -> Result<
 
 /// No response has more tokens than this. Larger counts are nonsense, and sums of them must not
 /// leave the range of SQLite's integers.
-const MOST_TOKENS: u64 = 1 << 48;
+const MOST_TOKENS: u64 = 1 << 32;
 
 /// A token count as it is stored.
 pub(crate) fn tokens(count: u64) -> i64 {
@@ -208,31 +265,56 @@ fn is_larger(new: &Usage, old: &Usage) -> bool {
 fn load(conn: &Connection, (message, request): Key, session: SessionRow) -> Result<Option<Bill>> {
     Ok(conn
         .prepare_cached(
-            "SELECT entry, turn, time, model, input, output, cache_read, cache_write,
-                    cache_write_1h, cost_usd, is_fast, is_sidechain
+            "SELECT input, output, cache_read, cache_write, cache_write_1h, cost_usd, is_fast,
+                    entry, turn, time, model, is_sidechain
                FROM usage WHERE message = ?1 AND request = ?2 AND session = ?3",
         )?
         .query_row((message, request, session), |row| {
-            let count = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
+            let usage = stored(row)?;
             Ok(Bill {
-                entry: row.get(0)?,
-                turn: row.get(1)?,
-                time: row.get(2)?,
-                model: row.get(3)?,
-                usage: Usage {
-                    input: count(4)?,
-                    output: count(5)?,
-                    cache_read: count(6)?,
-                    cache_write: count(7)?,
-                    cache_write_1h: count(8)?,
-                    cost_usd: row.get(9)?,
-                    is_fast: row.get(10)?,
-                },
+                entry: row.get(7)?,
+                turn: row.get(8)?,
+                time: row.get(9)?,
+                model: row.get(10)?,
+                usage,
                 is_sidechain: row.get(11)?,
                 is_dirty: false,
+                saved: Some(usage),
             })
         })
         .optional()?)
+}
+
+/// What a bill adds to the sums.
+fn slot(conn: &Connection, entry: EntryId) -> Result<Slot> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT input, output, cache_read, cache_write, cache_write_1h, cost_usd, is_fast,
+                    session, model, time
+               FROM usage WHERE entry = ?1",
+        )?
+        .query_row([entry], |row| {
+            Ok(Slot {
+                usage: stored(row)?,
+                session: row.get(7)?,
+                model: row.get(8)?,
+                time: row.get(9)?,
+            })
+        })?)
+}
+
+/// A usage as it begins the columns of a row.
+fn stored(row: &Row<'_>) -> rusqlite::Result<Usage> {
+    let count = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
+    Ok(Usage {
+        input: count(0)?,
+        output: count(1)?,
+        cache_read: count(2)?,
+        cache_write: count(3)?,
+        cache_write_1h: count(4)?,
+        cost_usd: row.get(5)?,
+        is_fast: row.get(6)?,
+    })
 }
 
 /// One copy of a response.
@@ -257,7 +339,7 @@ impl Copy {
 }
 
 /// Decides which copies of a response count: one for each request.
-fn recount(conn: &Connection, message: i64) -> Result<()> {
+fn recount(conn: &Connection, message: i64, quarters: &mut Quarters) -> Result<()> {
     let mut statement = conn.prepare_cached(
         "SELECT u.request, u.entry, u.is_counted, u.is_sidechain,
                 u.input + u.output + u.cache_read + u.cache_write,
@@ -293,6 +375,8 @@ fn recount(conn: &Connection, message: i64) -> Result<()> {
         if copy.is_counted == is_repeated {
             conn.prepare_cached("UPDATE usage SET is_counted = ?2 WHERE entry = ?1")?
                 .execute((copy.entry, !is_repeated))?;
+            let slot = slot(conn, copy.entry)?;
+            if is_repeated { quarters.take(&slot) } else { quarters.add(&slot) }
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ mod sessions;
 mod status;
 mod story;
 mod tree;
+mod usage;
 
 use rusqlite::Connection;
 
@@ -19,6 +20,7 @@ pub use sessions::{Sessions, projects, session, sessions};
 pub use status::{status, status_without_ledger};
 pub use story::{Choice, Story};
 pub use tree::tree;
+pub use usage::{UsageBy, UsageRequest, usage};
 
 /// The session that a person means: its id or an unambiguous beginning of it, `AGENT/ID`, a key that
 /// leads to it, or `last`.

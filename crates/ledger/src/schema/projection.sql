@@ -204,6 +204,25 @@ CREATE TABLE models (
 -- All copies of a response. Not indexed by session: a session's entries lead there.
 CREATE INDEX usage_by_message ON usage (message);
 
+-- The counted rows of usage added up, so that a report need not read them one by one. A quarter of
+-- an hour, because every time zone's days begin with one.
+CREATE TABLE usage_quarters (
+    quarter        INTEGER NOT NULL,      -- milliseconds UTC where it begins; 0 when unknown
+    session        INTEGER NOT NULL,
+    model          INTEGER NOT NULL,      -- in models
+    is_fast        INTEGER NOT NULL,
+    prompt_over    INTEGER NOT NULL,      -- prompts of more than so many tokens: 0, 100000, 200000, 272000
+    is_recorded    INTEGER NOT NULL,      -- the agent recorded what it cost
+    responses      INTEGER NOT NULL,
+    input          INTEGER NOT NULL,
+    output         INTEGER NOT NULL,
+    cache_read     INTEGER NOT NULL,
+    cache_write    INTEGER NOT NULL,
+    cache_write_1h INTEGER NOT NULL,
+    cost_nano_usd  INTEGER NOT NULL,      -- as recorded, in billionths: sums must not depend on their order
+    PRIMARY KEY (quarter, session, model, is_fast, prompt_over, is_recorded)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE compactions (
     id              INTEGER PRIMARY KEY,  -- entry
     session         INTEGER NOT NULL,

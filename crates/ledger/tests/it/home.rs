@@ -229,6 +229,13 @@ impl Home {
         assert_eq!(rows(&conn, "PRAGMA integrity_check"), ["'ok'"]);
         assert!(rows(&conn, "PRAGMA foreign_key_check").is_empty());
         conn.execute("INSERT INTO search (search) VALUES ('integrity-check')", []).unwrap();
+        let bills = "SELECT session, model, is_fast, cost_usd IS NOT NULL, count(*), sum(input),
+                            sum(output), sum(cache_read), sum(cache_write), sum(cache_write_1h)
+                       FROM usage WHERE is_counted GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4";
+        let sums = "SELECT session, model, is_fast, is_recorded, sum(responses), sum(input),
+                           sum(output), sum(cache_read), sum(cache_write), sum(cache_write_1h)
+                      FROM usage_quarters GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4";
+        assert_eq!(rows(&conn, bills), rows(&conn, sums), "sums of bills");
         for life in self.lives_without_bytes(&conn) {
             let mut end = 0;
             for (start, length) in &life.spans {

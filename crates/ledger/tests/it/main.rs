@@ -32,4 +32,5 @@ mod secrets;
 mod spec;
 mod torture;
 mod truth;
+mod usage;
 mod watching;

@@ -1,0 +1,242 @@
+//! `quipu usage`: tokens and cost.
+
+mod chart;
+mod notes;
+mod period;
+
+use clap::ValueEnum;
+use jiff::tz::TimeZone;
+use quipu_ledger::wire::{UsageLine, UsageReport};
+use quipu_ledger::{UsageBy, UsageRequest};
+use quipu_transcript::prices::Prices;
+
+use super::Context;
+use crate::error::{CommandError, Kind, Result};
+use crate::output::{Column, Look, Text, count, day, dollars, short, short_id};
+use crate::{filters, reading};
+
+/// Show tokens and cost
+///
+/// Each API response counts once, however many files repeat it; sub-agents
+/// count with the session they work for. Costs are those that agents recorded;
+/// where they did not, the published price of the model (list of the day that
+/// is named below the table, `[prices]` of the configuration comes before it).
+/// A model without a price shows its tokens and says so. Days and months are
+/// those of your time zone.
+///
+/// `--json` prints one object per group, all of them, and a last one `total`.
+///
+/// Examples:
+///   quipu usage
+///   quipu usage monthly --agent claude-code
+///   quipu usage session --since 7d
+///   quipu usage model --json | jq -r '[.group, .cost_usd] | @tsv'
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// What to add up by
+    #[arg(value_enum, default_value = "daily")]
+    by: By,
+
+    /// From then on: 3d, yesterday, 2026-11-01
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+
+    /// Until then, a named day or month included
+    #[arg(long, value_name = "WHEN")]
+    until: Option<String>,
+
+    /// Only of projects of this name: any part of it, or a path
+    #[arg(long, value_name = "NAME")]
+    project: Option<String>,
+
+    /// Only of this agent
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+
+    /// Only of sessions in this format (see `quipu formats`)
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<String>,
+
+    /// All groups, not only the last 30 days or the dearest 20
+    #[arg(long)]
+    all: bool,
+
+    #[command(flatten)]
+    reading: reading::Args,
+}
+
+/// What to add up by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    Daily,
+    Monthly,
+    Session,
+    Model,
+    Project,
+    Agent,
+}
+
+impl From<By> for UsageBy {
+    fn from(by: By) -> UsageBy {
+        match by {
+            By::Daily => UsageBy::Day,
+            By::Monthly => UsageBy::Month,
+            By::Session => UsageBy::Session,
+            By::Model => UsageBy::Model,
+            By::Project => UsageBy::Project,
+            By::Agent => UsageBy::Agent,
+        }
+    }
+}
+
+/// How many groups a person sees without `--all`.
+const DEAREST: usize = 20;
+
+pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
+    let reading = reading::open(context, args.reading)?;
+    let zone = TimeZone::system();
+    let asked = period::asked(args, context.is_json, &zone)?;
+    let filter = filters::chosen(context, &args.project, &args.agent, &args.format)?;
+    let prices = Prices::with(context.settings.prices.value.clone());
+    let request = UsageRequest {
+        by: args.by.into(),
+        since: asked.since,
+        until: asked.until,
+        sessions: filter.as_ref(),
+        zone: zone.clone(),
+        prices: &prices,
+    };
+    let Some(mut report) = quipu_ledger::usage(&reading.ledger, &request)? else {
+        let mut error = CommandError::new("no session is like that")
+            .hint("`quipu projects` lists all projects and their agents");
+        error.kind = Kind::NoMatch;
+        return Err(error);
+    };
+    if context.is_json {
+        for line in report.lines.iter().chain([&report.total]) {
+            reading.json(context, line)?;
+        }
+        return Ok(());
+    }
+    context.output.page()?;
+    if report.total.responses == 0 {
+        let text = Text::plain(format!("nothing was used {}", asked.words));
+        context.output.line(text)?;
+        return Ok(());
+    }
+    if args.by == By::Daily {
+        chart::fill_gaps(&mut report.lines);
+    }
+    let hidden = hide(&mut report, args);
+    show(context, args.by, &report, &asked)?;
+    notes::show(context, &report, args.by, hidden, &zone)
+}
+
+/// Leaves out what is not worth a line. Returns how many groups.
+fn hide(report: &mut UsageReport, args: &Args) -> usize {
+    let is_time = matches!(args.by, By::Daily | By::Monthly);
+    if args.all || is_time || report.lines.len() <= DEAREST {
+        return 0;
+    }
+    let hidden = report.lines.len() - DEAREST;
+    report.lines.truncate(DEAREST);
+    hidden
+}
+
+fn show(context: &mut Context, by: By, report: &UsageReport, asked: &period::Asked) -> Result<()> {
+    let heading = Text::of(Look::Bold, "Usage").with(Look::Dim, format!("  {}", asked.words));
+    context.output.line(heading)?;
+    context.output.gap()?;
+    let layout = chart::Layout::of(context.output.width(), by == By::Session);
+    let most = report.lines.iter().filter_map(|line| line.cost_usd).fold(0.0, f64::max);
+    let mut columns = vec![match by {
+        By::Daily => Column::words("day"),
+        By::Monthly => Column::words("month"),
+        By::Session => Column::title("session"),
+        By::Model => Column::long("model"),
+        By::Project => Column::long("project"),
+        By::Agent => Column::long("agent"),
+    }];
+    if layout.has_last {
+        columns.extend([Column::words("id"), Column::words("last")]);
+    }
+    columns.push(Column::numbers("cost"));
+    if layout.bar > 0 {
+        columns.push(Column::words(""));
+    }
+    if layout.has_kinds {
+        columns.extend(["input", "output", "read", "written"].map(Column::numbers));
+    }
+    columns.push(Column::numbers("tokens"));
+    let row = |line: &UsageLine, name: Text, look: Look| {
+        let mut row = vec![name];
+        if layout.has_last {
+            let id = short_id(&line.group);
+            let last = line.session.as_ref().and_then(|session| session.updated_at).map(day);
+            let is_total = line.by == "total";
+            row.push(Text::of(Look::Good, if is_total { String::new() } else { id }));
+            row.push(Text::of(Look::Dim, last.unwrap_or_default()));
+        }
+        row.push(cost(line, look));
+        if layout.bar > 0 {
+            let part = line.cost_usd.filter(|_| line.by != "total").unwrap_or(0.0) / most;
+            row.push(Text::of(Look::Good, chart::bar(part, layout.bar)));
+        }
+        let number = |tokens: u64| match tokens {
+            0 => Text::of(Look::Dim, "–"),
+            tokens => Text::of(look, short(tokens)),
+        };
+        if layout.has_kinds {
+            row.extend([line.input, line.output, line.cache_read, line.cache_write].map(number));
+        }
+        row.push(number(line.total_tokens));
+        row
+    };
+    let mut rows: Vec<Vec<Text>> =
+        report.lines.iter().map(|line| row(line, name(context, by, line), Look::Plain)).collect();
+    rows.push(row(&report.total, Text::of(Look::Bold, "total"), Look::Bold));
+    context.output.table(0, &columns, rows)?;
+    Ok(())
+}
+
+fn name(context: &Context, by: By, line: &UsageLine) -> Text {
+    match (by, &line.session) {
+        (By::Project, _) if line.group.starts_with('/') => Text::plain(context.show(&line.group)),
+        (By::Session, Some(session)) => match session.title.as_deref().map(first_line) {
+            Some(title) if !title.is_empty() => Text::plain(title),
+            _ => Text::of(Look::Dim, "(no title)"),
+        },
+        _ => Text::plain(&line.group),
+    }
+}
+
+/// What a group cost. A star says that something has no price.
+fn cost(line: &UsageLine, look: Look) -> Text {
+    match line.cost_usd {
+        _ if line.responses == 0 => Text::of(Look::Dim, "–"),
+        None => Text::of(Look::Warning, "no price"),
+        Some(cost) if line.unpriced_tokens > 0 => {
+            Text::of(look, dollars(cost)).with(Look::Warning, "*")
+        }
+        Some(cost) => Text::of(look, dollars(cost)),
+    }
+}
+
+/// Titles are one line; a first prompt may have more.
+fn first_line(text: &str) -> &str {
+    text.trim().lines().next().unwrap_or_default()
+}
+
+/// How many groups, in words.
+fn groups(by: By, number: usize) -> String {
+    let what = match by {
+        By::Daily => "day",
+        By::Monthly => "month",
+        By::Session => "session",
+        By::Model => "model",
+        By::Project => "project",
+        By::Agent => "agent",
+    };
+    count(number as u64, what)
+}

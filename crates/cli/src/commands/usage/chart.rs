@@ -1,0 +1,102 @@
+//! The shape of the table: which columns fit, the bars, and days without anything.
+
+use jiff::civil::Date;
+use quipu_ledger::wire::UsageLine;
+
+/// What fits.
+pub(super) struct Layout {
+    /// Columns of a full bar; 0 for none.
+    pub(super) bar: usize,
+    /// Input, output, cache.
+    pub(super) has_kinds: bool,
+    /// A session's id and its last day.
+    pub(super) has_last: bool,
+}
+
+impl Layout {
+    pub(super) fn of(width: Option<usize>, of_sessions: bool) -> Layout {
+        let width = width.unwrap_or(usize::MAX);
+        match of_sessions {
+            true => Layout { bar: 0, has_kinds: width >= 110, has_last: width >= 70 },
+            false => Layout {
+                bar: match width {
+                    110.. => 24,
+                    90.. => 18,
+                    76.. => 12,
+                    48.. => 10,
+                    _ => 0,
+                },
+                has_kinds: width >= 76,
+                has_last: false,
+            },
+        }
+    }
+}
+
+/// A bar of at most `width` columns, in eighths. Something is never nothing.
+pub(super) fn bar(part: f64, width: usize) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    if part.is_nan() || part <= 0.0 {
+        return String::new();
+    }
+    let eighths = ((part.min(1.0) * width as f64 * 8.0).round() as usize).max(1);
+    let mut bar = "█".repeat(eighths / 8);
+    bar.push_str(EIGHTHS.get(eighths % 8).unwrap_or(&""));
+    bar
+}
+
+/// More days than this without anything between two others are not worth their lines.
+const LONGEST_GAP: usize = 14;
+
+/// Puts the days between two others in, on which nothing was used: a chart without them lies.
+pub(super) fn fill_gaps(lines: &mut Vec<UsageLine>) {
+    let mut filled: Vec<UsageLine> = Vec::with_capacity(lines.len());
+    for line in lines.drain(..) {
+        let day = line.group.parse::<Date>().ok();
+        let before = filled.last().and_then(|line| line.group.parse::<Date>().ok());
+        if let (Some(before), Some(day)) = (before, day) {
+            let gap = before.series(jiff::ToSpan::day(1)).skip(1).take_while(|date| *date < day);
+            let gap: Vec<Date> = gap.take(LONGEST_GAP + 1).collect();
+            if gap.len() <= LONGEST_GAP {
+                filled.extend(gap.into_iter().map(|date| UsageLine {
+                    by: line.by,
+                    group: date.to_string(),
+                    ..UsageLine::default()
+                }));
+            }
+        }
+        filled.push(line);
+    }
+    *lines = filled;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_have_eighths() {
+        assert_eq!(bar(1.0, 4), "████");
+        assert_eq!(bar(2.0, 4), "████");
+        assert_eq!(bar(0.5, 4), "██");
+        assert_eq!(bar(0.53, 4), "██▏");
+        assert_eq!(bar(0.0001, 4), "▏");
+        assert_eq!(bar(0.0, 4), "");
+        assert_eq!(bar(f64::NAN, 4), "");
+    }
+
+    #[test]
+    fn days_between_are_shown() {
+        let line = |group: &str| UsageLine { group: group.to_owned(), ..UsageLine::default() };
+        let filled = |days: &[&str]| {
+            let mut lines = days.iter().map(|day| line(day)).collect();
+            fill_gaps(&mut lines);
+            lines.into_iter().map(|line| line.group).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            filled(&["2026-02-27", "2026-03-01", "unknown"]),
+            ["2026-02-27", "2026-02-28", "2026-03-01", "unknown"]
+        );
+        assert_eq!(filled(&["2025-02-27", "2026-03-01"]), ["2025-02-27", "2026-03-01"]);
+    }
+}

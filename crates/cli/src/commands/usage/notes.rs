@@ -1,0 +1,66 @@
+//! What has to be said about a table of costs.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use quipu_ledger::wire::UsageReport;
+use quipu_transcript::prices::AS_OF;
+
+use super::{By, groups};
+use crate::commands::Context;
+use crate::error::Result;
+use crate::output::{Look, Text, dollars, short};
+
+/// At most this many models are named.
+const MOST_NAMED: usize = 5;
+
+pub(super) fn show(
+    context: &mut Context,
+    report: &UsageReport,
+    by: By,
+    hidden: usize,
+    zone: &TimeZone,
+) -> Result<()> {
+    context.output.gap()?;
+    let total = &report.total;
+    if hidden > 0 {
+        let text = format!("and {} that cost less; --all shows them", groups(by, hidden));
+        context.output.line(Text::of(Look::Dim, text))?;
+    }
+    if total.unpriced_tokens > 0 {
+        let mut models = total.unpriced_models.clone();
+        let more = models.len().saturating_sub(MOST_NAMED);
+        models.truncate(MOST_NAMED);
+        let mut names = models.join(", ");
+        if more > 0 {
+            names = format!("{names} and {more} more");
+        }
+        let text = format!(
+            "* no price is known for {names}: {} tokens are not in the cost",
+            short(total.unpriced_tokens)
+        );
+        context.output.line(Text::of(Look::Warning, text))?;
+    }
+    let recorded = total.recorded_usd;
+    let cost = total.cost_usd.unwrap_or(0.0);
+    let mut origins = Vec::new();
+    if recorded > 0.0 {
+        origins.push(format!("{} as recorded by the agents", dollars(recorded)));
+    }
+    if cost - recorded > 1e-9 || recorded <= 0.0 {
+        origins.push(format!("{} at the list prices of {AS_OF}", dollars(cost - recorded)));
+    }
+    let mut text = origins.join(", ");
+    if matches!(by, By::Daily | By::Monthly) {
+        text = format!("{text}; time zone {}", zone_name(zone));
+    }
+    context.output.line(Text::of(Look::Dim, text))?;
+    Ok(())
+}
+
+/// The zone's name, or how far it is from UTC.
+fn zone_name(zone: &TimeZone) -> String {
+    match zone.iana_name() {
+        Some(name) => name.to_owned(),
+        None => Timestamp::now().to_zoned(zone.clone()).strftime("UTC%:z").to_string(),
+    }
+}

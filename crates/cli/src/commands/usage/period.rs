@@ -1,0 +1,56 @@
+//! Which time is asked for.
+
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan, Zoned};
+
+use super::{Args, By};
+use crate::error::Result;
+use crate::filters;
+
+/// A range of time, and how to speak of it.
+pub(super) struct Asked {
+    pub(super) since: Option<i64>,
+    pub(super) until: Option<i64>,
+    pub(super) words: String,
+}
+
+/// A person sees this many days unless they ask for others.
+const DAYS: i32 = 30;
+
+/// The range that the arguments mean. Days are whole: `--since 3d` begins with that day.
+pub(super) fn asked(args: &Args, is_json: bool, zone: &TimeZone) -> Result<Asked> {
+    let now = Timestamp::now().to_zoned(zone.clone());
+    let mut words = Vec::new();
+    let since = match &args.since {
+        Some(text) => {
+            let time = Timestamp::from_millisecond(filters::since(text)?).unwrap_or_default();
+            let day = start_of_day(&time.to_zoned(zone.clone()));
+            words.push(format!("since {}", day.date()));
+            Some(day)
+        }
+        None if args.by == By::Daily && args.until.is_none() && !args.all && !is_json => {
+            words.push(format!("in the last {DAYS} days"));
+            let first = now.checked_sub((DAYS - 1).days()).unwrap_or_else(|_| now.clone());
+            Some(start_of_day(&first))
+        }
+        None => None,
+    };
+    let until = match &args.until {
+        Some(text) => {
+            words.push(format!("until {text}"));
+            Some(filters::until(text)?)
+        }
+        None => None,
+    };
+    let said = [("project", &args.project), ("agent", &args.agent), ("format", &args.format)];
+    words.extend(said.iter().filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?))));
+    if words.is_empty() {
+        words.push("all that is known".to_owned());
+    }
+    let since = since.map(|since| since.timestamp().as_millisecond());
+    Ok(Asked { since, until, words: words.join(", ") })
+}
+
+fn start_of_day(time: &Zoned) -> Zoned {
+    time.start_of_day().unwrap_or_else(|_| time.clone())
+}

@@ -1,0 +1,94 @@
+//! The sum of one group.
+
+use super::{Cost, Model, Part, model};
+use crate::wire::UsageLine;
+
+/// What a group adds up to.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    responses: u64,
+    input: u64,
+    output: u64,
+    cache_read: u64,
+    cache_write: u64,
+    recorded: f64,
+    priced: f64,
+    has_price: bool,
+    unpriced: u64,
+    /// Models, and whether something of them has no price. Few; a list is quickest.
+    models: Vec<(i64, bool)>,
+}
+
+impl Tally {
+    /// Adds a row of sums.
+    pub(super) fn add(&mut self, model: i64, part: &Part) {
+        let tokens = &part.tokens;
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut self.responses, part.responses);
+        add(&mut self.input, tokens.input);
+        add(&mut self.output, tokens.output);
+        add(&mut self.cache_read, tokens.cache_read);
+        add(&mut self.cache_write, tokens.cache_write);
+        let is_unpriced = matches!(part.cost, Cost::Unknown);
+        match part.cost {
+            Cost::Recorded(cost) => self.recorded += cost,
+            Cost::Priced(cost) => self.priced += cost,
+            Cost::Unknown => {
+                for count in [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write] {
+                    add(&mut self.unpriced, count);
+                }
+            }
+        }
+        self.has_price |= !is_unpriced;
+        match self.models.iter_mut().find(|(known, _)| *known == model) {
+            Some((_, unpriced)) => *unpriced |= is_unpriced,
+            None => self.models.push((model, is_unpriced)),
+        }
+    }
+
+    /// Larger for what comes first.
+    pub(super) fn weight(&self) -> (f64, u64) {
+        (self.recorded + self.priced, self.total())
+    }
+
+    fn total(&self) -> u64 {
+        [self.output, self.cache_read, self.cache_write]
+            .into_iter()
+            .fold(self.input, u64::saturating_add)
+    }
+
+    /// As it is told.
+    pub(super) fn line(&self, by: &'static str, group: String, models: &[Model]) -> UsageLine {
+        let names = |only_unpriced: bool| {
+            let mut names: Vec<String> = self
+                .models
+                .iter()
+                .filter(|(_, unpriced)| *unpriced || !only_unpriced)
+                .map(|(id, _)| {
+                    let name = model(models, *id).map_or("", |model| model.name.as_str());
+                    if name.is_empty() { "unknown" } else { name }.to_owned()
+                })
+                .collect();
+            names.sort_unstable();
+            names.dedup();
+            names
+        };
+        UsageLine {
+            by,
+            group,
+            responses: self.responses,
+            input: self.input,
+            output: self.output,
+            cache_read: self.cache_read,
+            cache_write: self.cache_write,
+            total_tokens: self.total(),
+            cost_usd: (self.has_price || self.responses == 0)
+                .then_some(self.recorded + self.priced),
+            recorded_usd: self.recorded,
+            unpriced_tokens: self.unpriced,
+            unpriced_models: names(true),
+            models: names(false),
+            session: None,
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! Tokens and cost: each response once, days where people live, and no price that nobody said.
+
+use std::collections::BTreeMap;
+
+use jiff::tz::TimeZone;
+use quipu_ledger::wire::{UsageLine, UsageReport};
+use quipu_ledger::{Filter, Ledger, UsageBy, UsageRequest};
+use quipu_transcript::prices::Prices;
+use quipu_transcript::project::Name;
+use serde_json::Value;
+
+use crate::home::*;
+
+fn ask(home: &Home, by: UsageBy, change: impl FnOnce(&mut UsageRequest<'_>)) -> UsageReport {
+    let prices = Prices::default();
+    let mut request = UsageRequest {
+        by,
+        since: None,
+        until: None,
+        agent: None,
+        zone: TimeZone::UTC,
+        prices: &prices,
+    };
+    change(&mut request);
+    let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
+    quipu_ledger::usage(&ledger, &request).unwrap().unwrap()
+}
+
+fn report(home: &Home, by: UsageBy) -> UsageReport {
+    ask(home, by, |_| {})
+}
+
+fn groups(report: &UsageReport) -> Vec<(&str, u64)> {
+    report.lines.iter().map(|line| (line.group.as_str(), line.output)).collect()
+}
+
+const PROJECT: &str = ".claude/projects/-home-a-shop";
+
+/// An answer of Claude Code.
+fn answer(uuid: u32, message: &str, model: &str, time: &str, usage: &str) -> String {
+    format!(
+        r#"{{"type":"assistant","uuid":"00000000-0000-4000-8000-{uuid:012}","parentUuid":null,"sessionId":"00000000-0000-4000-8000-00000000000a","cwd":"/home/a/shop","requestId":"req_{message}","timestamp":"{time}","message":{{"role":"assistant","id":"{message}","model":"{model}","content":[{{"type":"text","text":"answer {uuid}"}}],"usage":{usage}}}}}
+"#
+    )
+}
+
+fn session(number: u32) -> String {
+    format!("{PROJECT}/00000000-0000-4000-8000-{number:012}.jsonl")
+}
+
+/// Everything that the fixtures of both agents say was used, counted here with a few lines that
+/// know nothing of the ledger.
+#[test]
+fn totals_equal_an_independent_count() {
+    let home = Home::quick();
+    copy(&fixtures("claude-code"), &home.path(".claude"));
+    copy(&fixtures("openclaw"), &home.path(".openclaw"));
+    home.sync_and_check();
+    let mut best: BTreeMap<String, [u64; 4]> = BTreeMap::new();
+    let mut add = |key: String, usage: &Value| {
+        // One fixture says its numbers in odd ways.
+        let read = |value: &Value| match value {
+            Value::String(text) => text.parse().ok(),
+            value => value.as_f64().map(|number| number as u64),
+        };
+        let number = |names: [&str; 3]| names.iter().find_map(|name| read(&usage[*name]));
+        let created = &usage["cache_creation"];
+        let by_lifetime = ["ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"]
+            .map(|name| read(&created[name]).unwrap_or(0));
+        let tokens = [
+            number(["input_tokens", "input", "inputTokens"]).unwrap_or(0),
+            number(["output_tokens", "output", "outputTokens"]).unwrap_or(0),
+            number(["cache_read_input_tokens", "cacheRead", "cacheReadTokens"]).unwrap_or(0),
+            number(["cache_creation_input_tokens", "cacheWrite", "cacheWriteTokens"])
+                .unwrap_or_else(|| by_lifetime.iter().sum()),
+        ];
+        let known = best.entry(key).or_default();
+        if tokens.iter().sum::<u64>() >= known.iter().sum() {
+            *known = tokens;
+        }
+    };
+    for (path, bytes) in files(&home.path("")) {
+        if !path.contains(".jsonl") || path.contains("/cron/") {
+            continue;
+        }
+        let bytes =
+            if path.ends_with(".zst") { zstd::decode_all(&bytes[..]).unwrap() } else { bytes };
+        for (number, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+            let Ok(line) = serde_json::from_slice::<Value>(line) else { continue };
+            // A sub-agent's answer is repeated inside its parent's progress.
+            let line = match line["data"]["message"]["message"]["usage"].is_object() {
+                true => line["data"]["message"].clone(),
+                false => line,
+            };
+            let message = if line["message"].is_object() { &line["message"] } else { &line };
+            let usage =
+                if message["usage"].is_object() { &message["usage"] } else { &line["usage"] };
+            if !usage.is_object()
+                || message["model"] == "<synthetic>"
+                || message["provider"] == "openclaw"
+                || line["isApiErrorMessage"] == true
+            {
+                continue;
+            }
+            let is_claude = path.contains(".claude/");
+            let key = match (&message["id"], &message["responseId"], &line["id"]) {
+                (Value::String(id), _, _) if is_claude => id.clone(),
+                (_, Value::String(id), _) => id.clone(),
+                (_, _, Value::String(id)) => {
+                    format!("{id} {} {}", line["timestamp"], message["model"])
+                }
+                _ => format!("{path} {number}"),
+            };
+            add(key, usage);
+        }
+    }
+    let mut expected = [0; 4];
+    for tokens in best.values() {
+        for (sum, part) in expected.iter_mut().zip(tokens) {
+            *sum += part;
+        }
+    }
+    assert!(expected.iter().all(|sum| *sum > 0), "the fixtures have all kinds: {expected:?}");
+    for by in [
+        UsageBy::Day,
+        UsageBy::Month,
+        UsageBy::Session,
+        UsageBy::Model,
+        UsageBy::Project,
+        UsageBy::Agent,
+    ] {
+        let report = report(&home, by);
+        let total = &report.total;
+        let tokens = [total.input, total.output, total.cache_read, total.cache_write];
+        assert_eq!(tokens, expected, "{by:?}");
+        assert_eq!(total.responses, best.len() as u64, "{by:?}");
+        let sum = |field: fn(&UsageLine) -> u64| report.lines.iter().map(field).sum::<u64>();
+        assert_eq!(sum(|line| line.total_tokens), total.total_tokens, "{by:?}");
+        assert_eq!(sum(|line| line.responses), total.responses, "{by:?}");
+        assert_eq!(sum(|line| line.unpriced_tokens), total.unpriced_tokens, "{by:?}");
+        let cost: f64 = report.lines.iter().filter_map(|line| line.cost_usd).sum();
+        assert!((cost - total.cost_usd.unwrap()).abs() < 1e-9, "{by:?}");
+    }
+}
+
+/// A streamed response grows over several syncs, and copies of it come and go.
+#[test]
+fn sums_follow_what_changes() {
+    let home = Home::quick();
+    let time = "2026-02-04T10:30:00.000Z";
+    let small =
+        answer(1, "m1", "claude-opus-4-5", time, r#"{"input_tokens":10,"output_tokens":1}"#);
+    let large =
+        answer(2, "m1", "claude-opus-4-5", time, r#"{"input_tokens":10,"output_tokens":9}"#);
+    home.write(&session(1), &small);
+    home.sync_and_check();
+    assert_eq!(report(&home, UsageBy::Day).total.output, 1);
+    home.append(&session(1), &large);
+    home.sync_and_check();
+    let total = report(&home, UsageBy::Day).total;
+    assert_eq!((total.responses, total.output), (1, 9));
+    // A copy with less says nothing; one with more counts instead, long prompt and all.
+    home.write(&session(2), &small);
+    home.sync_and_check();
+    assert_eq!(report(&home, UsageBy::Day).total.output, 9);
+    let larger = answer(
+        2,
+        "m1",
+        "claude-opus-4-5",
+        "2026-02-05T10:30:00.000Z",
+        r#"{"input_tokens":250000,"output_tokens":20}"#,
+    );
+    home.append(&session(2), &larger);
+    home.sync_and_check();
+    let report = report(&home, UsageBy::Session);
+    assert_eq!(groups(&report), [("00000000-0000-4000-8000-000000000002", 20)]);
+    assert_eq!(report.total.responses, 1);
+}
+
+/// A quarter before midnight in London is the next day in Kolkata and in Kathmandu.
+#[test]
+fn days_are_those_of_the_time_zone() {
+    let home = Home::quick();
+    let usage = |output: u32| format!(r#"{{"input_tokens":1,"output_tokens":{output}}}"#);
+    let lines = [
+        answer(1, "m1", "m", "2026-01-31T18:14:59.000Z", &usage(1)),
+        answer(2, "m2", "m", "2026-01-31T18:15:00.000Z", &usage(10)),
+        answer(3, "m3", "m", "2026-01-31T18:30:00.000Z", &usage(100)),
+        answer(4, "m4", "m", "2026-02-01T00:00:00.000Z", &usage(1000)),
+    ];
+    home.write(&session(1), lines.concat());
+    home.sync_and_check();
+    let days = |zone: &str, by| {
+        let zone = TimeZone::posix(zone).unwrap();
+        let report = ask(&home, by, |request| request.zone = zone);
+        report
+            .lines
+            .iter()
+            .map(|line| format!("{} {}", line.group, line.output))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(days("UTC0", UsageBy::Day), ["2026-01-31 111", "2026-02-01 1000"]);
+    assert_eq!(days("IST-5:30", UsageBy::Day), ["2026-01-31 11", "2026-02-01 1100"]);
+    assert_eq!(days("NPT-5:45", UsageBy::Day), ["2026-01-31 1", "2026-02-01 1110"]);
+    assert_eq!(days("NPT-5:45", UsageBy::Month), ["2026-01 1", "2026-02 1110"]);
+    assert_eq!(days("EST5", UsageBy::Day), ["2026-01-31 1111"]);
+}
+
+#[test]
+fn a_range_of_time() {
+    let home = Home::quick();
+    let day = |uuid, day: &str| {
+        let time = format!("2026-02-{day}T12:00:00.000Z");
+        answer(uuid, &format!("m{uuid}"), "m", &time, r#"{"output_tokens":1}"#)
+    };
+    let undated = answer(9, "m9", "m", "not a time", r#"{"output_tokens":100}"#);
+    home.write(&session(1), [day(1, "01"), day(2, "02"), day(3, "03"), undated].concat());
+    home.sync_and_check();
+    let noon = |day: i64| 1_769_947_200_000 + (day - 1) * 86_400_000;
+    let named = |since, until| {
+        let report = ask(&home, UsageBy::Day, |request| {
+            request.since = since;
+            request.until = until;
+        });
+        report.lines.into_iter().map(|line| line.group).collect::<Vec<_>>()
+    };
+    let all = ["2026-02-01", "2026-02-02", "2026-02-03"];
+    assert_eq!(named(Some(noon(2)), None), all[1..]);
+    assert_eq!(named(None, Some(noon(2))), ["2026-02-01", "unknown"]);
+    assert_eq!(named(Some(noon(2)), Some(noon(2) + 1)), all[1..2]);
+    assert_eq!(named(None, None).len(), 4, "what has no time is somewhere");
+}
+
+/// Nothing is silently free.
+#[test]
+fn what_has_no_price_says_so() {
+    let home = Home::quick();
+    let time = "2026-02-04T10:30:00.000Z";
+    let million = r#"{"input_tokens":1000000,"output_tokens":1000000}"#;
+    let fast = r#"{"input_tokens":1000000,"output_tokens":0,"speed":"fast"}"#;
+    home.write(
+        &session(1),
+        [
+            answer(1, "m1", "claude-opus-4-5", time, million),
+            answer(2, "m2", "llama-of-the-lab", time, million),
+            answer(3, "m3", "claude-opus-4-6", time, fast),
+            answer(4, "m4", "<synthetic>", time, million),
+        ]
+        .concat(),
+    );
+    home.sync_and_check();
+    let report = report(&home, UsageBy::Model);
+    let costs: Vec<_> =
+        report.lines.iter().map(|line| (line.group.as_str(), line.cost_usd)).collect();
+    assert_eq!(
+        costs,
+        [
+            ("claude-opus-4-5", Some(30.0)),
+            ("claude-opus-4-6", Some(30.0)),
+            ("llama-of-the-lab", None)
+        ]
+    );
+    assert_eq!(report.total.cost_usd, Some(60.0));
+    assert_eq!(report.total.unpriced_tokens, 2_000_000);
+    assert_eq!(report.total.unpriced_models, ["llama-of-the-lab"]);
+    assert_eq!(report.total.responses, 3, "what was made up on this machine is not billed");
+}
+
+/// What OpenClaw wrote down is what it cost, also where the list has another price, and nothing is
+/// nothing.
+#[test]
+fn a_recorded_cost_stands_as_recorded() {
+    let home = Home::quick();
+    let answer = |id: u32, cost: &str| {
+        format!(
+            r#"{{"type":"message","id":"{id:08x}","timestamp":"2026-02-04T10:30:01.000Z","message":{{"role":"assistant","content":"x","model":"claude-opus-4-5","usage":{{"input":1000000,"output":0{cost}}}}}}}
+"#
+        )
+    };
+    let lines = [
+        answer(1, r#","cost":{"total":0.123456789}"#),
+        answer(2, r#","cost":{"total":0}"#),
+        answer(3, ""),
+    ];
+    home.write(".openclaw/agents/main/sessions/s1.jsonl", lines.concat());
+    home.sync_and_check();
+    let report = report(&home, UsageBy::Agent);
+    assert_eq!(groups(&report), [("openclaw/main", 0)]);
+    assert_eq!(report.total.recorded_usd, 0.123456789);
+    assert_eq!(report.total.cost_usd, Some(0.123456789 + 5.0));
+}
+
+#[test]
+fn sub_agents_are_billed_to_their_session() {
+    let home = Home::quick();
+    let time = "2026-02-04T10:30:00.000Z";
+    let usage = r#"{"input_tokens":1,"output_tokens":5}"#;
+    home.write(&session(1), answer(1, "m1", "claude-opus-4-5", time, usage));
+    home.write(
+        &format!("{}/subagents/agent-a1.jsonl", session(1).trim_end_matches(".jsonl")),
+        answer(2, "m2", "claude-haiku-4-5", time, usage),
+    );
+    home.sync_and_check();
+    let sessions = report(&home, UsageBy::Session);
+    assert_eq!(groups(&sessions), [("00000000-0000-4000-8000-000000000001", 10)]);
+    assert_eq!(sessions.lines[0].models, ["claude-haiku-4-5", "claude-opus-4-5"]);
+    assert_eq!(groups(&report(&home, UsageBy::Project)), [("/home/a/shop", 10)]);
+    assert_eq!(groups(&report(&home, UsageBy::Agent)), [("claude-code", 10)]);
+}
+
+#[test]
+fn only_some_sessions() {
+    let home = Home::quick();
+    let time = "2026-02-04T10:30:00.000Z";
+    let usage = r#"{"input_tokens":1,"output_tokens":5}"#;
+    home.write(&session(1), answer(1, "m1", "m", time, usage));
+    let other = answer(2, "m2", "m", time, usage).replace("/home/a/shop", "/home/a/garden");
+    home.write(&session(2).replace("shop", "garden"), other);
+    home.sync_and_check();
+    let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
+    let of = |filter: Filter| {
+        let request = UsageRequest {
+            by: UsageBy::Day,
+            since: None,
+            until: None,
+            sessions: Some(&filter),
+            zone: TimeZone::UTC,
+            prices: &Prices::default(),
+        };
+        quipu_ledger::usage(&ledger, &request).unwrap().map(|report| report.total.output)
+    };
+    let named = |name: &str| Filter { project: Some(Name::new(name)), ..Filter::default() };
+    assert_eq!(of(Filter { all: true, ..Filter::default() }), Some(10));
+    assert_eq!(of(Filter { all: true, ..named("garden") }), Some(5));
+    assert_eq!(of(Filter { all: true, ..named("bakery") }), None);
+}
+
+/// Numbers that no response has cannot stop a report, or an import.
+#[test]
+fn absurd_numbers_are_survived() {
+    let home = Home::quick();
+    let usage = |cost: &str| {
+        format!(
+            r#"{{"input_tokens":18446744073709551615,"output_tokens":9223372036854775807,"cache_read_input_tokens":1e300,"cost":{cost}}}"#
+        )
+    };
+    let lines: String = (0..200)
+        .map(|n| {
+            let cost = if n % 2 == 0 { "1e300" } else { "-5" };
+            answer(n, &format!("m{n}"), "claude-opus-4-5", "9999-12-31T23:59:59Z", &usage(cost))
+        })
+        .collect();
+    home.write(&session(1), lines);
+    home.sync_and_check();
+    for by in [UsageBy::Day, UsageBy::Month, UsageBy::Session] {
+        assert_eq!(report(&home, by).total.responses, 200);
+    }
+}
+
+#[test]
+fn an_empty_ledger_used_nothing() {
+    let home = Home::quick();
+    home.sync();
+    let report = report(&home, UsageBy::Day);
+    assert!(report.lines.is_empty());
+    assert_eq!((report.total.responses, report.total.cost_usd), (0, Some(0.0)));
+}

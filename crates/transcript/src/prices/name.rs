@@ -1,0 +1,88 @@
+//! One model has many names: with a date, a region, a maker, a version of somebody's interface.
+
+/// The plain name of a model: `us.anthropic.claude-sonnet-4-5-20250929-v1:0` and
+/// `anthropic/claude-sonnet-4.5` are `claude-sonnet-4-5`.
+pub(super) fn plain(model: &str) -> String {
+    let lower = model.trim().to_ascii_lowercase();
+    // Routers put makers and regions before it.
+    let name = lower.rsplit('/').next().unwrap_or_default();
+    let name = name.rsplit_once("anthropic.").map_or(name, |(_, name)| name);
+    // The size of the context window is no other model; nor is the effort that was asked for.
+    let name = name.split(['[', '@', ':']).next().unwrap_or_default();
+    let name = without_version(name);
+    let name = without_date(name);
+    let name = ["-latest", "-preview"]
+        .iter()
+        .fold(name, |name, end| name.strip_suffix(end).unwrap_or(name));
+    match name.strip_prefix("claude-") {
+        // Makers of routers like a point where Anthropic has a hyphen.
+        Some(rest) => format!("claude-{}", rest.replace('.', "-")),
+        None => name.to_owned(),
+    }
+}
+
+/// Without `-v1`, as Bedrock ends its names.
+fn without_version(name: &str) -> &str {
+    match name.rsplit_once("-v") {
+        Some((front, version)) if is_number(version) => front,
+        _ => name,
+    }
+}
+
+/// Without `-20250929` or `-2025-04-14`.
+fn without_date(name: &str) -> &str {
+    if let Some((front, date)) = name.rsplit_once('-')
+        && date.len() == 8
+        && is_number(date)
+    {
+        return front;
+    }
+    let mut parts = name.rsplitn(4, '-');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(day), Some(month), Some(year), Some(front))
+            if (day.len(), month.len(), year.len()) == (2, 2, 4)
+                && [day, month, year].into_iter().all(is_number) =>
+        {
+            front
+        }
+        _ => name,
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn names_of_one_model() {
+        for name in [
+            "claude-sonnet-4-5",
+            "claude-sonnet-4-5-20250929",
+            "claude-sonnet-4-5-20250929[1m]",
+            "claude-sonnet-4-5@20250929",
+            "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+            "anthropic.claude-sonnet-4-5-20250929-v1:0",
+            "bedrock/eu.anthropic.claude-sonnet-4-5-20250929-v1:0",
+            "anthropic/claude-sonnet-4.5",
+            "openrouter/anthropic/claude-sonnet-4.5",
+            "Claude-Sonnet-4-5-latest",
+        ] {
+            assert_eq!(plain(name), "claude-sonnet-4-5", "{name}");
+        }
+        assert_eq!(plain("claude-3-5-haiku-20241022"), "claude-3-5-haiku");
+        assert_eq!(plain("openai/gpt-4.1-2025-04-14"), "gpt-4.1");
+        assert_eq!(plain("google/gemini-3.1-pro-preview"), "gemini-3.1-pro");
+        assert_eq!(plain("gpt-5-codex"), "gpt-5-codex");
+    }
+
+    #[test]
+    fn names_of_nothing() {
+        for name in ["", "/", "-", "-v1", "-20250929", "é", "a-v", "[1m]", "::"] {
+            let _ = plain(name);
+        }
+    }
+}
