@@ -19,6 +19,7 @@ pub mod problem;
 pub mod project;
 pub mod record;
 mod recover;
+pub mod redact;
 pub mod rows;
 pub mod story;
 pub mod time;
