@@ -20,6 +20,7 @@ pub mod project;
 pub mod record;
 mod recover;
 pub mod redact;
+pub mod render;
 pub mod rows;
 pub mod story;
 pub mod time;
