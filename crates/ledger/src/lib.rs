@@ -13,6 +13,7 @@ mod clock;
 mod collect;
 mod doctor;
 mod error;
+pub mod export;
 mod forget;
 mod fresh;
 mod frozen;
@@ -45,6 +46,6 @@ pub use ledger::Ledger;
 pub use project::rebuild::rebuild;
 pub use query::{
     Choice, Filter, Sessions, Story, UsageBy, UsageRequest, cursors, find_session, projects,
-    session, sessions, status, status_without_ledger, tree, usage,
+    session, session_rows, sessions, status, status_without_ledger, tree, usage,
 };
 pub use restore::{Generations, InPlace, What, put_back, restore};

@@ -1,8 +1,10 @@
 //! The shapes of all JSON output. They only grow.
 
+mod export;
 mod sessions;
 mod usage;
 
+pub use export::{DamagedSession, ExportReport, ExportedFile};
 pub use sessions::{Project, Session};
 pub use usage::{UsageLine, UsageReport, UsageSession};
 

@@ -4,6 +4,7 @@ mod backup;
 mod config;
 mod cursors;
 mod doctor;
+mod export;
 mod forget;
 mod formats;
 mod overview;
@@ -45,6 +46,7 @@ pub(crate) enum Command {
     Service(service::Args),
     Status(status::Args),
     Usage(usage::Args),
+    Export(export::Args),
     Restore(restore::Args),
     Backup(backup::Args),
     Doctor(doctor::Args),
@@ -68,6 +70,7 @@ impl Command {
             Command::Service(args) => service::run(args, context),
             Command::Status(args) => status::run(args, context),
             Command::Usage(args) => usage::run(args, context),
+            Command::Export(args) => export::run(args, context),
             Command::Restore(args) => restore::run(args, context),
             Command::Backup(args) => backup::run(args, context),
             Command::Doctor(args) => doctor::run(args, context),

@@ -9,6 +9,7 @@ mod backup;
 mod config;
 mod cursors;
 mod doctor;
+mod export;
 mod forget;
 mod formats;
 mod help;

@@ -16,7 +16,8 @@ use crate::ledger::Ledger;
 use crate::wire::Cursor;
 
 pub use listed::Filter;
-pub use sessions::{Sessions, projects, session, sessions};
+pub(crate) use listed::project_name;
+pub use sessions::{Sessions, projects, session, session_rows, sessions};
 pub use status::{status, status_without_ledger};
 pub use story::{Choice, Story};
 pub use tree::tree;

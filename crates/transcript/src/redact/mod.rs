@@ -77,26 +77,48 @@ impl Redactor {
     /// The same for a text that somebody may have cut: the beginning of a secret at its end is
     /// masked too.
     pub fn mask_cut<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
-        let masked = self.mask(text);
         if !text.ends_with('…') && text.len() < MAY_BE_CUT {
-            return masked;
+            return self.mask(text);
         }
-        let body = masked.trim_end_matches('…');
-        let known = self.known.iter().filter_map(|(secret, name)| {
-            let end = (TELLING..secret.len().min(body.len() + 1))
-                .rev()
-                .find(|end| secret.get(..*end).is_some_and(|start| body.ends_with(start)))?;
-            Some((body.len() - end, *name))
-        });
-        let (start, name) = if let Some((start, (rule, number))) = known.min() {
-            (start, placeholder(rule, number))
-        } else if let Some(found) = find::cut(body).or_else(|| find::cut_by_words(body)) {
-            (found.at.start, format!("[redacted:{}]", RULES[found.rule].name))
-        } else {
-            return masked;
+        let body = text.trim_end_matches('…');
+        let ellipsis = &text[body.len()..];
+        // Unless a whole secret ends there, what is known goes first: the rest of one would be a
+        // secret of its own.
+        let found = self.find(body);
+        let whole = found.last().filter(|found| found.at.end == body.len());
+        let is_rest = |start: usize| match whole {
+            Some(Found { at, .. }) if start == at.start => {
+                !self.known.contains_key(&body[at.clone()])
+            }
+            Some(Found { at, .. }) => start < at.start,
+            None => true,
         };
-        let ellipsis = &masked[body.len()..];
-        Cow::Owned(format!("{}{name}{ellipsis}", &body[..start]))
+        if let Some((start, (rule, number))) =
+            self.cut_known(body).filter(|(start, _)| is_rest(*start))
+        {
+            let head = self.mask(&body[..start]);
+            return Cow::Owned(format!("{head}{}{ellipsis}", placeholder(rule, number)));
+        }
+        let masked = self.replace(body, &found);
+        match find::cut(&masked).or_else(|| find::cut_by_words(&masked)) {
+            Some(found) => {
+                let (head, name) = (&masked[..found.at.start], RULES[found.rule].name);
+                Cow::Owned(format!("{head}[redacted:{name}]{ellipsis}"))
+            }
+            None if matches!(masked, Cow::Borrowed(_)) => Cow::Borrowed(text),
+            None => Cow::Owned(format!("{masked}{ellipsis}")),
+        }
+    }
+
+    /// Where a text ends with the beginning of a known secret.
+    fn cut_known(&self, text: &str) -> Option<(usize, (usize, u32))> {
+        let cut = |(secret, name): (&String, &(usize, u32))| {
+            let end = (TELLING..secret.len().min(text.len() + 1))
+                .rev()
+                .find(|end| secret.get(..*end).is_some_and(|start| text.ends_with(start)))?;
+            Some((text.len() - end, *name))
+        };
+        self.known.iter().filter_map(cut).min()
     }
 
     /// Texts that stand one after the other: a secret may go on in the next one.

@@ -398,7 +398,7 @@ pub const RULES: &[Rule] = &[
         "ntn_",
         &["ntn_"],
         r"ntn_[A-Za-z0-9]{40,}",
-        ["ntn_", "12345678901x7Kq2mZp9RtY4wLs8NvB3cJd6FgH1aQeUi"],
+        ["ntn_", "27182818284x7Kq2mZp9RtY4wLs8NvB3cJd6FgH1aQeUi"],
     ),
     token(
         "figma-token",

@@ -23,6 +23,11 @@ pub fn row<'c>(cells: impl IntoIterator<Item = &'c str>, out: &mut dyn Write) ->
     out.write_all(b"\r\n")
 }
 
+/// A moment as spreadsheets read it, UTC.
+pub fn time(ms: i64) -> Option<String> {
+    super::words::exact(ms)
+}
+
 /// Whether a spreadsheet could take a cell for more than text. White space and what cannot be seen
 /// do not count: some programs leave them out before they look.
 fn is_formula(cell: &str) -> bool {

@@ -87,6 +87,7 @@ pub(super) fn index(title: &str, sessions: &[Listed], out: &mut dyn Write) -> io
             header.whose(),
             header.started_at.and_then(words::minute).unwrap_or_default(),
             words::count(header.turns, "turn"),
+            header.parent.as_ref().map(|_| "sub-agent".to_owned()).unwrap_or_default(),
         ];
         let facts: Vec<String> = facts
             .iter()

@@ -222,8 +222,9 @@ pub fn index(title: &str, sessions: &[Listed], out: &mut dyn Write) -> io::Resul
     for Listed { header, file } in sessions {
         let date = header.started_at.and_then(words::minute).map(|date| format!("{date} · "));
         let turns = words::count(header.turns, "turn");
-        let of = [&header.project, &header.program];
-        let of: Vec<&str> = of.into_iter().map(String::as_str).filter(|s| !s.is_empty()).collect();
+        let sub_agent = if header.parent.is_some() { "sub-agent" } else { "" };
+        let of = [&header.project, &header.program, sub_agent];
+        let of: Vec<&str> = of.into_iter().filter(|of| !of.is_empty()).collect();
         writeln!(
             out,
             "- {}[{}]({file}) — {}, {turns}",
