@@ -117,16 +117,14 @@ fn disarm(text: &str) -> Cow<'_, str> {
                         .map(|(at, _)| (range.start + at, 1, "&lt;")),
                 );
             }
-            Event::Start(Tag::Image { .. }) => {
-                // `![a](b)` is a link behind an escaped mark.
-                if text[range.start..].starts_with("![") {
-                    changes.push((range.start, 1, "\\!"));
-                }
+            // `![a](b)` is a link behind an escaped mark.
+            Event::Start(Tag::Image { .. }) if text[range.start..].starts_with("![") => {
+                changes.push((range.start, 1, "\\!"));
             }
-            Event::Start(Tag::Link { dest_url, .. }) if !is_harmless(&dest_url) => {
-                if text[range.start..].starts_with(['[', '<']) {
-                    changes.push((range.start, 0, "\\"));
-                }
+            Event::Start(Tag::Link { dest_url, .. })
+                if !is_harmless(&dest_url) && text[range.start..].starts_with(['[', '<']) =>
+            {
+                changes.push((range.start, 0, "\\"));
             }
             Event::Start(Tag::Heading { .. }) => {
                 let hashes = text[range.start..].bytes().take_while(|byte| *byte == b'#').count();
