@@ -13,6 +13,7 @@ mod lines;
 mod measure;
 mod nochange;
 mod report;
+mod usage;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,7 +25,7 @@ use clap::{Args, Parser, Subcommand};
 use measure::Workplace;
 use report::{Report, say};
 
-/// Measure quipu: import, no-change sync, growth, size.
+/// Measure quipu: import, no-change sync, growth, size, usage reports.
 #[derive(Parser)]
 #[command(name = "quipu-bench", version)]
 struct Cli {
@@ -97,6 +98,18 @@ enum Task {
         #[arg(long, default_value_t = 1000)]
         rewrites: usize,
     },
+    /// Report tokens and cost of a large home
+    Usage {
+        /// Bytes of the generated home
+        #[arg(long, value_parser = parse_size, default_value = "1GB")]
+        size: u64,
+        /// Whether ccusage runs beside quipu
+        #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_value = "auto", default_missing_value = "always")]
+        ccusage: import::Beside,
+        /// The ccusage to run [default: the one on the search path]
+        #[arg(long, value_name = "PATH")]
+        ccusage_at: Option<PathBuf>,
+    },
     /// Collect one session line by line
     Lines {
         /// Number of lines
@@ -156,6 +169,11 @@ fn run(cli: &Cli) -> Result<bool> {
             import::run(&plan, &place()?)?
         }
         Task::Nochange { files } => nochange::run(*files, seed, &place()?)?,
+        Task::Usage { size, ccusage, ccusage_at } => {
+            let program = ccusage_at.clone();
+            let plan = usage::Plan { size: *size, seed, ccusage: *ccusage, program };
+            usage::run(&plan, &place()?)?
+        }
         Task::Growth { rewrites } => growth::run(*rewrites, seed, &place()?)?,
         Task::Lines { lines, every } => lines::run(*lines, *every, seed, &place()?)?,
     };

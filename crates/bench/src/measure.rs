@@ -131,6 +131,16 @@ impl Workplace {
         })
     }
 
+    /// Runs quipu on the ledger.
+    pub(crate) fn quipu(&self, arguments: &[&str]) -> Result<Finished> {
+        run(self.private(&self.quipu).args(arguments).env("QUIPU_LEDGER", self.ledger()))
+    }
+
+    /// Runs ccusage on the home.
+    pub(crate) fn ccusage(&self, program: &Path) -> Result<Finished> {
+        run(self.private(program).args(["daily", "--offline", "--json"]))
+    }
+
     /// Lists and stats every file of the home in a process of its own.
     pub(crate) fn walk(&self) -> Result<Finished> {
         run(self.private(&self.own).arg("walk").arg(self.home()))

@@ -124,8 +124,15 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         Error::NoMatch { what: "entry", .. } => {
             "give an entry's id, the beginning of one, or `leaf`; `quipu show ID --json` lists them"
         }
+        Error::NoMatch { what: "file", .. } => {
+            "give a file's name or the end of its path; `quipu cursors` lists every collected file"
+        }
         Error::NoMatch { .. } => "`quipu cursors` lists how many generations each file has had",
         Error::Ambiguous { candidates, .. } => return candidates_hint(candidates),
+        Error::Sql { message } if message.starts_with("no such") => {
+            "docs/schema.md describes the tables; `SELECT name, sql FROM sqlite_schema` shows them"
+        }
+        Error::Sql { .. } => return Vec::new(),
         Error::Absent { .. } => {
             "run `quipu sync` to collect into a new ledger, or name another with --ledger"
         }

@@ -7,6 +7,7 @@
 mod args;
 mod commands;
 mod config;
+mod demo;
 mod error;
 mod filters;
 mod logging;

@@ -9,6 +9,7 @@ mod number;
 mod pager;
 mod progress;
 mod safe;
+mod separated;
 mod table;
 mod text;
 
@@ -195,6 +196,23 @@ impl Output {
             self.write(&Text::plain(line))?;
         }
         Ok(())
+    }
+
+    /// Writes one row of fields between tabs.
+    pub(crate) fn tabbed(&mut self, fields: &[String]) -> io::Result<()> {
+        self.stdout.write_all(separated::tabbed(fields).as_bytes())?;
+        self.stdout.write_all(b"\n")
+    }
+
+    /// Writes one row of comma-separated values.
+    pub(crate) fn csv(&mut self, fields: &[String]) -> io::Result<()> {
+        self.stdout.write_all(separated::csv(fields).as_bytes())?;
+        self.stdout.write_all(b"\r\n")
+    }
+
+    /// Writes a file that quipu made of itself, as it is: a script, a manual page.
+    pub(crate) fn file(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stdout.write_all(bytes)
     }
 
     /// Writes one JSON object on one line.

@@ -143,10 +143,17 @@ pub enum Error {
         what: String,
     },
 
+    /// A person's statement cannot be run.
+    #[error("{message}")]
+    Sql {
+        /// Why not.
+        message: String,
+    },
+
     /// Nothing in the ledger has that name.
     #[error("no {what} matches `{name}`")]
     NoMatch {
-        /// `session`, `generation`.
+        /// `session`, `file`, `generation`.
         what: &'static str,
         /// What was asked for.
         name: String,

@@ -11,6 +11,8 @@ mod beside;
 mod chunks;
 mod clock;
 mod collect;
+mod create;
+mod damaged;
 mod doctor;
 mod error;
 pub mod export;
@@ -45,7 +47,8 @@ pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;
 pub use project::rebuild::rebuild;
 pub use query::{
-    Choice, Filter, Sessions, Story, UsageBy, UsageRequest, cursors, find_session, projects,
-    session, session_rows, sessions, status, status_without_ledger, tree, usage,
+    Choice, Filter, Sessions, SqlAnswer, SqlLimits, Story, UsageBy, UsageRequest, cron_jobs,
+    cron_runs, cursors, find_session, note_versions, notes, projects, session, session_rows,
+    sessions, sql, status, status_without_ledger, tree, usage,
 };
 pub use restore::{Generations, InPlace, What, put_back, restore};

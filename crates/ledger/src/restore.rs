@@ -1,13 +1,13 @@
-//! Gives collected files back, byte for byte; those that were compressed, decompressed. Only ever creates files; an existing one is an error.
+//! Gives collected files back, byte for byte; those that were compressed, decompressed; those that
+//! could not be decompressed to their end, also as they were. Only ever creates files; an existing one
+//! is an error.
+
+mod file;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Component, Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::path::{Path, PathBuf};
 
 use quipu_transcript::format;
 use rusqlite::Connection;
@@ -17,7 +17,8 @@ use crate::ids::{GenerationId, SessionRow, SourceId};
 use crate::ledger::Ledger;
 use crate::query::find;
 use crate::wire::{DamagedFile, RestoreReport, RestoredFile};
-use crate::{Error, Result, Trouble, indexes, spans};
+use crate::{Error, Result, Trouble};
+use file::{Bytes, safe, write};
 
 /// What to give back.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +27,8 @@ pub enum What<'a> {
     All,
     /// The files of one session and of its sub-agents, by an unambiguous beginning of its id.
     Session(&'a str),
+    /// The files of that name: a whole path, or the end of one (`MEMORY.md`, `cron/jobs.json`).
+    Source(&'a Path),
 }
 
 /// Which lives of a file to give back.
@@ -53,6 +56,7 @@ pub fn restore(
     let sources = match what {
         What::All => None,
         What::Session(name) => Some(sources_of(conn, find::session(conn, name)?)?),
+        What::Source(path) => Some(sources_at(conn, path)?),
     };
     let mut report = RestoreReport::default();
     let mut folders = Folders::default();
@@ -62,12 +66,13 @@ pub fn restore(
     )?;
     let mut statement = conn.prepare(
         "SELECT s.id, s.format, s.root, s.path, g.id, g.number, g.mtime_ns, g.id = s.generation,
-                s.kind = 'rows', g.cursor > 0, s.first_path
+                s.kind = 'rows', g.cursor > 0, s.first_path, coalesce(d.is_kept, 0)
            FROM sources s JOIN generations g ON g.source = s.id
+           LEFT JOIN damaged d ON d.generation = g.id
           WHERE s.refused IS NULL
             AND (s.kind = 'file'
                  -- A database itself has no bytes; its sessions have, and its index may.
-                 OR s.kind = 'rows' AND (g.cursor > 0 OR EXISTS (
+                 OR s.kind = 'rows' AND (g.cursor > 0 OR d.is_kept OR EXISTS (
                         SELECT 1 FROM indexes i WHERE i.source = s.id)))
           ORDER BY s.id, g.number",
     )?;
@@ -92,57 +97,108 @@ pub fn restore(
         let from_rows: bool = row.get(8)?;
         let is_compressed =
             !from_rows && format::by_name(&format).is_some_and(|f| f.is_compressed(&path));
-        let mut target = to.join(folder).join(safe(&path)?);
-        if is_compressed {
-            target.set_extension("");
-            // Beside a file that already has that name, it gets one of its own.
-            let plain = path.strip_suffix(COMPRESSED).unwrap_or(&path);
-            if followed.query_row((&format, &root, plain), |row| row.get(0))? {
-                target.as_mut_os_string().push(".decompressed");
-            }
-        }
-        if from_rows && !row.get::<_, bool>(9)? {
-            target.push("sessions.json");
-        }
-        if generations == Generations::All && !is_newest {
-            target.as_mut_os_string().push(format!(".generation-{number}"));
-        }
-        let mut blanks = BlankLines::default();
-        let bytes = match write(conn, (source, generation), row.get(6)?, &target, &mut blanks) {
-            Ok(bytes) => bytes,
-            // What is damaged must not keep the rest from coming back.
-            Err(error) if error.trouble() == Trouble::Damaged => {
-                report.damaged.push(DamagedFile {
-                    path: target.display().to_string(),
-                    generation: number,
-                    why: error.to_string(),
-                });
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
+        let (has_lines, is_damaged): (bool, bool) = (row.get(9)?, row.get(11)?);
+        let life = Life { from_rows, is_compressed, has_lines, is_damaged };
+        let own = to.join(folder).join(safe(&path)?);
+        let targets = life.targets(own, &path, &mut |path| {
+            Ok(followed.query_row((&format, &root, path), |row| row.get(0))?)
+        })?;
         let first_path: Vec<u8> = row.get(10)?;
         let may_have_blanks = format::by_name(&format).is_some_and(|format| {
             Judge::new(&forgotten, format, &format.origin(&first_path)).is_some()
         });
-        report.files += 1;
-        report.decompressed += u64::from(is_compressed);
-        report.bytes += bytes;
-        report.restored.push(RestoredFile {
-            path: target.display().to_string(),
-            format,
-            generation: number,
-            bytes,
-            decompressed: is_compressed,
-            from_rows,
-            forgotten_lines: if may_have_blanks { blanks.count } else { 0 },
-        });
+        for (mut target, what) in targets {
+            if generations == Generations::All && !is_newest {
+                target.as_mut_os_string().push(format!(".generation-{number}"));
+            }
+            let mut blanks = BlankLines::default();
+            let of = (source, generation, what);
+            let bytes = match write(conn, of, row.get(6)?, &target, &mut blanks) {
+                Ok(bytes) => bytes,
+                // What is damaged must not keep the rest from coming back.
+                Err(error) if error.trouble() == Trouble::Damaged => {
+                    report.damaged.push(DamagedFile {
+                        path: target.display().to_string(),
+                        generation: number,
+                        why: error.to_string(),
+                    });
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let as_found = what == Bytes::AsFound;
+            let decompressed = is_compressed && !as_found;
+            report.files += 1;
+            report.decompressed += u64::from(decompressed);
+            report.as_found += u64::from(as_found);
+            report.bytes += bytes;
+            report.restored.push(RestoredFile {
+                path: target.display().to_string(),
+                format: format.clone(),
+                generation: number,
+                bytes,
+                decompressed,
+                as_found,
+                from_rows: from_rows && !as_found,
+                forgotten_lines: if may_have_blanks { blanks.count } else { 0 },
+            });
+        }
     }
     let has_nothing = report.files == 0 && report.damaged.is_empty();
     if let (Generations::Number(number), true) = (generations, has_nothing) {
         return Err(Error::NoMatch { what: "generation", name: number.to_string() });
     }
     Ok(report)
+}
+
+/// What there is to give back of one life of a source.
+struct Life {
+    from_rows: bool,
+    is_compressed: bool,
+    has_lines: bool,
+    /// It could not be decompressed to its end, and is kept as it was.
+    is_damaged: bool,
+}
+
+impl Life {
+    /// The files that it is given back as. `own`: where its path leads; `is_followed`: whether
+    /// another source has a path.
+    fn targets(
+        &self,
+        own: PathBuf,
+        path: &[u8],
+        is_followed: &mut dyn FnMut(&[u8]) -> Result<bool>,
+    ) -> Result<Vec<(PathBuf, Bytes)>> {
+        let mut targets = Vec::new();
+        if self.is_damaged {
+            let mut target = own.clone();
+            if !self.is_compressed {
+                // In the database it had no name of its own.
+                target.as_mut_os_string().push(".zst");
+                if is_followed(&[path, COMPRESSED].concat())? {
+                    target.as_mut_os_string().push(".damaged");
+                }
+            }
+            targets.push((target, Bytes::AsFound));
+            // Of a file that could not be read at all, there is nothing but what it was.
+            if !self.has_lines {
+                return Ok(targets);
+            }
+        }
+        let mut target = own;
+        if self.is_compressed {
+            target.set_extension("");
+            // Beside a file that already has that name, it gets one of its own.
+            if is_followed(path.strip_suffix(COMPRESSED).unwrap_or(path))? {
+                target.as_mut_os_string().push(".decompressed");
+            }
+        }
+        if self.from_rows && !self.has_lines {
+            target.push("sessions.json");
+        }
+        targets.push((target, Bytes::Lines));
+        Ok(targets)
+    }
 }
 
 /// The folder of each root: the format's name, and a number from its second root on.
@@ -163,69 +219,6 @@ impl Folders {
                 if *number == 1 { format.to_owned() } else { format!("{format}-{number}") }
             })
             .clone()
-    }
-}
-
-/// A stored path leads down and nowhere else.
-fn safe(path: &[u8]) -> Result<PathBuf> {
-    let path = Path::new(OsStr::from_bytes(path));
-    let is_safe = path.components().all(|part| matches!(part, Component::Normal(_)))
-        && !path.as_os_str().is_empty();
-    if is_safe {
-        Ok(path.to_owned())
-    } else {
-        Err(Error::damaged("a stored path that leads out of its root".to_owned()))
-    }
-}
-
-/// Writes one generation to a new file.
-fn write(
-    conn: &Connection,
-    (source, generation): (SourceId, GenerationId),
-    mtime_ns: i64,
-    target: &Path,
-    blanks: &mut BlankLines,
-) -> Result<u64> {
-    if let Some(folder) = target.parent() {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-            .map_err(Error::io("create folder", folder))?;
-    }
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(target)
-        .map_err(Error::io("create", target))?;
-    let mut out = BufWriter::new(&file);
-    let mut bytes = 0;
-    let mut put = |part: &[u8]| {
-        bytes += part.len() as u64;
-        blanks.add(part);
-        out.write_all(part).map_err(Error::io("write", target))
-    };
-    let written = spans::stream(conn, generation, &mut put)
-        .and_then(|()| spans::stream_tail(conn, generation, &mut put))
-        .and_then(|()| match indexes::load(conn, source)? {
-            Some(bytes) => put(&bytes),
-            None => Ok(()),
-        })
-        .and_then(|()| out.flush().map_err(Error::io("write", target)));
-    if let Err(error) = written {
-        // Half a file must not pass for a whole one.
-        let _ = fs::remove_file(target);
-        return Err(error);
-    }
-    set_modified(&file, mtime_ns);
-    Ok(bytes)
-}
-
-/// The file's own time, where the file system can hold it.
-fn set_modified(file: &File, mtime_ns: i64) {
-    if let Ok(nanoseconds) = u64::try_from(mtime_ns) {
-        let _ = file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_nanos(nanoseconds));
     }
 }
 
@@ -263,7 +256,7 @@ pub fn put_back(ledger: &Ledger, session: SessionRow) -> Result<Option<InPlace>>
             return Ok(Some(InPlace { path: target, restored: false }));
         }
         let blanks = &mut BlankLines::default();
-        write(conn, (row.get(0)?, row.get(1)?), row.get(4)?, &target, blanks)?;
+        write(conn, (row.get(0)?, row.get(1)?, Bytes::Lines), row.get(4)?, &target, blanks)?;
         return Ok(Some(InPlace { path: target, restored: true }));
     }
     Ok(None)
@@ -278,4 +271,30 @@ fn sources_of(conn: &Connection, session: SessionRow) -> Result<Vec<SourceId>> {
         find::FAMILY
     ))?;
     Ok(statement.query_map([session], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
+/// The sources of that name, wherever they were; at least one.
+fn sources_at(conn: &Connection, name: &Path) -> Result<Vec<SourceId>> {
+    let mut statement = conn.prepare(
+        "SELECT id, root, path, first_path FROM sources
+          WHERE kind IN ('file', 'rows') AND refused IS NULL",
+    )?;
+    let mut found = Vec::new();
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let root = PathBuf::from(OsStr::from_bytes(
+            row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?,
+        ));
+        for column in [2, 3] {
+            let path = row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from)?;
+            if root.join(OsStr::from_bytes(path)).ends_with(name) {
+                found.push(row.get(0)?);
+                break;
+            }
+        }
+    }
+    if found.is_empty() {
+        return Err(Error::NoMatch { what: "file", name: name.display().to_string() });
+    }
+    Ok(found)
 }

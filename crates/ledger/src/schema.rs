@@ -23,6 +23,8 @@ const TRUTH: &[&str] = &[
     include_str!("schema/truth_v2.sql"),
     // 3: which machine collects into it.
     include_str!("schema/truth_v3.sql"),
+    // 4: compressed files that cannot be decompressed, and what of a database is not read.
+    include_str!("schema/truth_v4.sql"),
 ];
 
 const PROJECTION: &str = include_str!("schema/projection.sql");
@@ -118,6 +120,9 @@ const TRUTH_TABLES: &[&str] = &[
     "indexes",
     "row_cursors",
     "record_rows",
+    "damaged",
+    "damaged_bytes",
+    "unread",
 ];
 
 #[cfg(test)]

@@ -21,12 +21,14 @@ pub(crate) fn check(bytes: &[u8], sum: Option<i64>, what: impl FnOnce() -> Strin
     }
 }
 
-/// Checks every byte that is in no chunk: waiting records, unterminated last lines and indexes.
+/// Checks every byte that is in no chunk: waiting records, unterminated last lines,
+/// damaged files and indexes.
 /// `bad` is told which of them are damaged.
 pub(crate) fn check_all(conn: &Connection, bad: &mut dyn FnMut(String)) -> Result<()> {
     for (query, what) in [
         ("SELECT seq, bytes, sum FROM pending", "record"),
         ("SELECT generation, bytes, sum FROM tails", "the last line of generation"),
+        ("SELECT generation, bytes, sum FROM damaged_bytes", "the compressed file of generation"),
     ] {
         let mut statement = conn.prepare(query)?;
         let mut rows = statement.query([])?;

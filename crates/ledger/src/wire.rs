@@ -1,16 +1,19 @@
 //! The shapes of all JSON output. They only grow.
 
 mod export;
+mod notes;
 mod sessions;
+mod sql;
 mod usage;
 
 pub use export::{DamagedSession, ExportReport, ExportedFile};
+pub use notes::{CronJob, CronRun, Note, NoteVersion};
 pub use sessions::{Project, Session};
+pub use sql::SqlValue;
 pub use usage::{UsageLine, UsageReport, UsageSession};
 
 use std::collections::BTreeMap;
 
-use quipu_transcript::problem::ProblemKind;
 use serde::Serialize;
 
 use crate::collect::Written;
@@ -28,6 +31,8 @@ pub use tree::TreeLine;
 pub struct SyncReport {
     /// Files, and transcripts in databases, that quipu follows and found.
     pub sources: u64,
+    /// Of these, how many are transcripts in databases.
+    pub database_sources: u64,
     /// Of these, how many had to be looked into.
     pub sources_changed: u64,
     /// Of these, how many were new.
@@ -50,8 +55,10 @@ pub struct SyncReport {
     pub renamed: u64,
     /// Sources that were found gone.
     pub gone: u64,
-    /// What was seen and not collected.
+    /// What was seen and not collected, or not wholly.
     pub skipped: Vec<SkippedFiles>,
+    /// What to know about what was collected.
+    pub warnings: Vec<SkippedFiles>,
 }
 
 impl SyncReport {
@@ -60,6 +67,18 @@ impl SyncReport {
         self.skipped
             .iter()
             .filter_map(|skipped| Some((skipped, skipped.reason.strip_prefix(UNREADABLE)?)))
+    }
+
+    /// What could not be decompressed to its end, with what is wrong and what is kept.
+    pub fn damaged(&self) -> impl Iterator<Item = (&SkippedFiles, &str)> {
+        self.skipped
+            .iter()
+            .filter_map(|skipped| Some((skipped, skipped.reason.strip_prefix(DAMAGED)?)))
+    }
+
+    /// What was collected and is not what it says it is.
+    pub fn odd(&self) -> impl Iterator<Item = (&SkippedFiles, &str)> {
+        self.skipped.iter().filter_map(|skipped| Some((skipped, skipped.reason.strip_prefix(ODD)?)))
     }
 
     pub(crate) fn add(&mut self, written: &Written, problems: u64) {
@@ -73,6 +92,12 @@ impl SyncReport {
 /// How the reason begins for which something could not be read.
 pub(crate) const UNREADABLE: &str = "unreadable: ";
 
+/// How the reason begins for which something could not be decompressed to its end.
+pub(crate) const DAMAGED: &str = "damaged: ";
+
+/// How the reason begins for which something that was collected is worth a word.
+pub(crate) const ODD: &str = "odd: ";
+
 /// Files that are not collected, for one reason.
 #[derive(Debug, Clone, Serialize)]
 pub struct SkippedFiles {
@@ -84,6 +109,8 @@ pub struct SkippedFiles {
     pub files: u64,
     /// The first of them, relative to their root, at most twenty.
     pub paths: Vec<String>,
+    /// They are transcripts in a database; their paths begin with the database's.
+    pub in_database: bool,
 }
 
 /// What a rebuild did.
@@ -112,13 +139,15 @@ pub struct Status {
     pub absent_records: u64,
     /// Unterminated last lines that are shown provisionally.
     pub provisional: u64,
+    /// Damaged compressed files that are too large to be kept as they are.
+    pub not_kept: u64,
 }
 
 impl Status {
-    /// Whether every byte that was collected came from a whole file. Of a damaged archive only the
-    /// lines before the damage are kept.
+    /// Whether every byte of what is collected is kept. Of a compressed file that is damaged and
+    /// very large only the lines before the damage are.
     pub fn keeps_everything(&self) -> bool {
-        !self.problems.contains_key(ProblemKind::DamagedArchive.as_str())
+        self.not_kept == 0
     }
 }
 
@@ -162,6 +191,8 @@ pub struct FormatStatus {
     pub databases: u64,
     /// Sessions in them, put-aside transcripts included.
     pub database_sessions: u64,
+    /// Each of the databases that are on disk.
+    pub database_files: Vec<DatabaseStatus>,
     /// What to know about what was collected.
     pub warnings: Vec<SkippedFiles>,
     /// Records kept.
@@ -172,6 +203,8 @@ pub struct FormatStatus {
     pub priorities: Vec<PriorityStatus>,
     /// What was seen and not collected.
     pub skipped: Vec<SkippedFiles>,
+    /// Compressed files that cannot be decompressed to their end, and what is kept of them.
+    pub damaged: Vec<SkippedFiles>,
     /// Record types that this version does not know, with their number.
     pub unknown_types: BTreeMap<String, u64>,
     /// Sessions that were forgotten.
@@ -184,6 +217,19 @@ pub struct FormatStatus {
     pub oldest: Option<OldestTranscript>,
 }
 
+/// What is read of a database.
+#[derive(Debug, Clone, Serialize)]
+pub struct DatabaseStatus {
+    /// Relative to its root.
+    pub path: String,
+    /// The version of its tables.
+    pub schema: i64,
+    /// Sessions and put-aside transcripts that were in it at the last look.
+    pub transcripts: u64,
+    /// Of these, how many are read to their end; `skipped` names the others.
+    pub read: u64,
+}
+
 /// What is kept of one priority.
 #[derive(Debug, Clone, Serialize)]
 pub struct PriorityStatus {
@@ -191,6 +237,8 @@ pub struct PriorityStatus {
     pub priority: u8,
     /// Files followed.
     pub sources: u64,
+    /// Transcripts in databases.
+    pub database_sources: u64,
     /// Records kept.
     pub records: u64,
     /// Bytes that `restore` would give back.
@@ -261,6 +309,8 @@ pub struct RestoreReport {
     pub bytes: u64,
     /// Of these files, how many were compressed and are not any more.
     pub decompressed: u64,
+    /// Of these files, how many could not be decompressed to their end and are as they were.
+    pub as_found: u64,
     /// Each of them.
     pub restored: Vec<RestoredFile>,
     /// Files of which the ledger is damaged: nothing was written of these.
@@ -291,6 +341,8 @@ pub struct RestoredFile {
     pub bytes: u64,
     /// The file was compressed; this is what was in it, without the `.zst` in its name.
     pub decompressed: bool,
+    /// The file is compressed and could not be decompressed to its end: this is what it was.
+    pub as_found: bool,
     /// There was no such file: it was rows of a database, and is one event per line now.
     pub from_rows: bool,
     /// Lines of forgotten sessions in it; blanks stand there instead.

@@ -12,6 +12,7 @@ pub mod format;
 pub mod formats;
 pub mod index;
 mod json;
+pub mod key;
 mod message;
 pub mod names;
 pub mod prices;

@@ -70,8 +70,11 @@ problem_kinds! {
     NoType = "no_type",
     /// A line longer than is decoded whole; its head is understood.
     Oversize = "oversize",
-    /// A compressed file that is damaged or cut off; the whole lines before that are kept.
+    /// A compressed file that cannot be decompressed to its end; kept as it is (up to 256 MiB), with
+    /// the lines that can be read.
     DamagedArchive = "damaged_archive",
+    /// An event of a database that cannot be decompressed; kept as it is.
+    DamagedEvent = "damaged_event",
     /// The last bytes of a file that ended without a newline.
     Unterminated = "unterminated",
     /// A time that cannot be read.

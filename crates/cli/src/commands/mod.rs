@@ -1,12 +1,17 @@
 //! The commands: one file each, and one list of them.
 
 mod backup;
+mod completions;
 mod config;
+mod cron;
 mod cursors;
+mod demo;
 mod doctor;
 mod export;
 mod forget;
 mod formats;
+mod man;
+mod notes;
 mod overview;
 mod projects;
 mod rebuild;
@@ -15,6 +20,7 @@ mod resume;
 mod service;
 mod sessions;
 mod show;
+mod sql;
 mod status;
 mod sync;
 mod tree;
@@ -39,14 +45,17 @@ pub(crate) enum Command {
     Projects(projects::Args),
     Sessions(sessions::Args),
     Show(show::Args),
-    Resume(resume::Args),
     Tree(tree::Args),
+    Resume(resume::Args),
     Sync(sync::Args),
     Watch(watch::Args),
     Service(service::Args),
     Status(status::Args),
     Usage(usage::Args),
     Export(export::Args),
+    Notes(notes::Args),
+    Cron(cron::Args),
+    Sql(sql::Args),
     Restore(restore::Args),
     Backup(backup::Args),
     Doctor(doctor::Args),
@@ -55,6 +64,9 @@ pub(crate) enum Command {
     Cursors(cursors::Args),
     Formats(formats::Args),
     Config(config::Args),
+    Demo(demo::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 impl Command {
@@ -63,14 +75,17 @@ impl Command {
             Command::Projects(args) => projects::run(args, context),
             Command::Sessions(args) => sessions::run(args, context),
             Command::Show(args) => show::run(args, context),
-            Command::Resume(args) => resume::run(args, context),
             Command::Tree(args) => tree::run(args, context),
+            Command::Resume(args) => resume::run(args, context),
             Command::Sync(args) => sync::run(args, context),
             Command::Watch(args) => watch::run(args, context),
             Command::Service(args) => service::run(args, context),
             Command::Status(args) => status::run(args, context),
             Command::Usage(args) => usage::run(args, context),
             Command::Export(args) => export::run(args, context),
+            Command::Notes(args) => notes::run(args, context),
+            Command::Cron(args) => cron::run(args, context),
+            Command::Sql(args) => sql::run(args, context),
             Command::Restore(args) => restore::run(args, context),
             Command::Backup(args) => backup::run(args, context),
             Command::Doctor(args) => doctor::run(args, context),
@@ -79,6 +94,9 @@ impl Command {
             Command::Cursors(args) => cursors::run(args, context),
             Command::Formats(args) => formats::run(args, context),
             Command::Config(args) => config::run(args, context),
+            Command::Demo(args) => demo::run(args, context),
+            Command::Completions(args) => completions::run(args, context),
+            Command::Man(args) => man::run(args, context),
         }
     }
 }

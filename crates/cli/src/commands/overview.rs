@@ -36,11 +36,16 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
 fn show(context: &mut Context, report: &SyncReport, status: &Status) -> Result<()> {
     let sum = |field: fn(&FormatStatus) -> u64| status.formats.iter().map(field).sum::<u64>();
     let kept = if status.keeps_everything() { "every byte kept" } else { "kept" };
-    let headline = format!(
-        "{} in {}, {kept}",
-        count(sum(|format| format.sessions - format.subagents), "session"),
-        count(sum(|format| format.sources), "file"),
-    );
+    let mut places = Vec::new();
+    let (files, databases) = (sum(|format| format.sources), sum(|format| format.databases));
+    if files > 0 || databases == 0 {
+        places.push(count(files, "file"));
+    }
+    if databases > 0 {
+        places.push(count(databases, "database"));
+    }
+    let sessions = count(sum(|format| format.sessions - format.subagents), "session");
+    let headline = format!("{sessions} in {}, {kept}", places.join(" and "));
     let facts = facts(context, report, status);
     let out = &mut context.output;
     out.line(Text::of(Look::Bold, headline))?;
@@ -71,7 +76,8 @@ const COLUMNS: [Column; 5] = [
 ];
 
 fn row(format: &FormatStatus) -> Vec<Text> {
-    let look = if format.sources == 0 { Look::Dim } else { Look::Plain };
+    let is_empty = format.sources == 0 && format.databases == 0;
+    let look = if is_empty { Look::Dim } else { Look::Plain };
     let number = |value| Text::of(look, number(value));
     vec![
         Text::of(look, &format.title),

@@ -1,6 +1,6 @@
 //! `quipu restore`: collected files, byte for byte, into a folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::ArgGroup;
@@ -14,22 +14,28 @@ use crate::paths;
 
 /// Give collected files back, byte for byte
 ///
-/// Writes the files of one session and its sub-agents, or of everything, to
-/// DIR/<format>/<path relative to its root>. Only creates files: nothing that
-/// exists is overwritten. A file that was rewritten has several generations;
-/// the newest is given back unless another is asked for. What was compressed
-/// is given back decompressed, without `.zst` in its name.
+/// Writes the files of one session and its sub-agents, of one name, or of
+/// everything, to DIR/<format>/<path relative to its root>. Only creates files:
+/// nothing that exists is overwritten. A file that was rewritten has several
+/// generations; the newest is given back unless another is asked for. What was
+/// compressed is given back decompressed, without `.zst` in its name; what could
+/// not be decompressed to its end also comes back as it was.
 ///
 /// Examples:
 ///   quipu restore 640a --to rescued
-///   quipu restore --all --to rescued --generation all
+///   quipu restore --source MEMORY.md --to rescued --generation all
+///   quipu restore --all --to rescued
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
-#[command(group(ArgGroup::new("what").required(true).args(["id", "all"])))]
+#[command(group(ArgGroup::new("what").required(true).args(["id", "source", "all"])))]
 pub(crate) struct Args {
     /// The session: its id, or an unambiguous beginning of it
     #[arg(value_name = "ID", allow_hyphen_values = true)]
     id: Option<String>,
+
+    /// Files of that name: a path, or the end of one
+    #[arg(long, value_name = "PATH")]
+    source: Option<PathBuf>,
 
     /// Every collected file
     #[arg(long)]
@@ -65,7 +71,19 @@ impl FromStr for Generation {
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let here = std::env::current_dir().unwrap_or_default();
     let to = paths::resolve(&args.to, context.settings.home.as_deref(), &here)?;
-    let what = args.id.as_deref().map_or(What::All, What::Session);
+    let source = match &args.source {
+        // Roots are known by their real path; a file that is gone has none.
+        Some(path) if is_whole(path) => {
+            let path = paths::resolve(path, context.settings.home.as_deref(), &here)?;
+            Some(std::fs::canonicalize(&path).unwrap_or(path))
+        }
+        name => name.clone(),
+    };
+    let what = match (&args.id, &source) {
+        (Some(id), _) => What::Session(id),
+        (None, Some(path)) => What::Source(path),
+        (None, None) => What::All,
+    };
     let generations = args.generation.map_or(Generations::Newest, |Generation(wanted)| wanted);
     let ledger = context.open_read_only()?;
     let report = quipu_ledger::restore(&ledger, what, &to, generations).map_err(cannot_restore)?;
@@ -90,6 +108,11 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             .hint("`quipu doctor --deep` says what is damaged and what to do"))
         }
     }
+}
+
+/// Whether a path says where it begins, so that it is no mere name.
+fn is_whole(path: &Path) -> bool {
+    path.is_absolute() || ["~", ".", ".."].iter().any(|start| path.starts_with(start))
 }
 
 /// Files and folders that get in the way are below `--to`, not the ledger's.
@@ -127,6 +150,12 @@ fn show(
         let files = count(report.decompressed, "file");
         let was = if report.decompressed == 1 { "was" } else { "were" };
         let note = format!("{files} {was} compressed: given back without `.zst`");
+        out.line(Text::of(Look::Dim, note))?;
+    }
+    if report.as_found > 0 {
+        let files = count(report.as_found, "file");
+        let note =
+            format!("{files} cannot be decompressed to the end: given back as found, with `.zst`");
         out.line(Text::of(Look::Dim, note))?;
     }
     for file in &report.damaged {

@@ -103,7 +103,7 @@ impl Shown {
         .collect()
     }
 
-    fn column(self) -> Column {
+    fn column(self) -> Column<'static> {
         match self {
             Shown::Id => Column::words("id"),
             Shown::Last => Column::words("last"),

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use quipu_ledger::wire::{FormatStatus, OldestTranscript, PriorityStatus, SkippedFiles, Status};
+use quipu_ledger::wire::{
+    DatabaseStatus, FormatStatus, OldestTranscript, PriorityStatus, SkippedFiles, Status,
+};
 use quipu_transcript::format;
 use quipu_transcript::problem::ProblemKind;
 
@@ -114,25 +116,16 @@ fn format_facts(
             sessions = format!("{sessions}, {}", count(format.subagents, "sub-agent"));
         }
         add("sessions", vec![Text::plain(sessions)]);
-        let mut places = Vec::new();
-        if format.sources > 0 || format.databases == 0 {
-            places.push(count(format.sources, "file"));
-        }
+        let mut places = places(format.sources, format.database_sessions);
         if format.databases > 0 {
-            let transcripts = count(format.database_sessions, "transcript");
-            places.push(format!("{transcripts} of {}", count(format.databases, "database")));
+            places = format!("{places} of {}", count(format.databases, "database"));
         }
-        let records = format!(
-            "{}, {} in {}",
-            count(format.records, "record"),
-            bytes(format.bytes),
-            places.join(" and ")
-        );
+        let records =
+            format!("{}, {} in {places}", count(format.records, "record"), bytes(format.bytes));
         add("records", vec![Text::plain(records)]);
-        // One priority alone is all there is.
-        if format.priorities.len() > 1 {
-            add("of these", format.priorities.iter().map(priority_text).collect());
-        }
+        add("of these", format.priorities.iter().map(priority_text).collect());
+        let partly = format.database_files.iter().filter(|file| file.read < file.transcripts);
+        add("databases", partly.take(MOST_NAMED).map(database_text).collect());
     }
     let states = format.states.iter().filter(|(state, _)| state.as_str() != "live");
     add("states", states.map(|(state, sessions)| state_text(state, *sessions)).collect());
@@ -142,7 +135,11 @@ fn format_facts(
     }
     let mut note = |label, value: u64, text: &str| {
         if value > 0 {
-            add(label, vec![Text::plain(format!("{} {text}", count(value, "file")))]);
+            let what = match format.databases {
+                0 => count(value, "file"),
+                _ => format!("{} of all files and transcripts", number(value)),
+            };
+            add(label, vec![Text::plain(format!("{what} {text}"))]);
         }
     };
     note("gone", format.gone, "no longer on disk; kept");
@@ -152,6 +149,7 @@ fn format_facts(
         add("oldest", vec![path, oldest(&format.title, found)]);
     }
     add("warning", format.warnings.iter().flat_map(warning_texts).collect());
+    add("damaged", format.damaged.iter().flat_map(skipped_texts).collect());
     add("left out", format.skipped.iter().flat_map(skipped_texts).collect());
     let unknown = format.unknown_types.iter().map(|(name, entries)| {
         let name = if name.is_empty() { "(no type)" } else { name };
@@ -173,8 +171,25 @@ fn priority_text(group: &PriorityStatus) -> Text {
         group.priority,
         count(group.records, "record"),
         bytes(group.bytes),
-        count(group.sources, "file")
+        places(group.sources, group.database_sources)
     ))
+}
+
+/// Where things stand, in words.
+fn places(files: u64, transcripts: u64) -> String {
+    match (files, transcripts) {
+        (_, 0) => count(files, "file"),
+        (0, _) => count(transcripts, "transcript"),
+        _ => format!("{} and {}", count(files, "file"), count(transcripts, "transcript")),
+    }
+}
+
+/// How much of a database is read.
+fn database_text(database: &DatabaseStatus) -> Text {
+    let (read, all) = (number(database.read), count(database.transcripts, "transcript"));
+    Text::of(Look::Warning, format!("{read} of {all}"))
+        .and(" read to the end; the others are named below")
+        .with(Look::Dim, format!("  {}", database.path))
 }
 
 /// At most this many files are named for one reason; `--json` names more.
@@ -182,12 +197,15 @@ const MOST_NAMED: usize = 3;
 
 /// Why files are left out, and which.
 fn skipped_texts(skipped: &SkippedFiles) -> Vec<Text> {
+    let what = if skipped.in_database { "transcript" } else { "file" };
     let mut texts =
-        vec![Text::plain(format!("{}: {}", count(skipped.files, "file"), skipped.reason))];
+        vec![Text::plain(format!("{}: {}", count(skipped.files, what), skipped.reason))];
     let named = skipped.paths.iter().take(MOST_NAMED);
     texts.extend(named.map(|path| Text::of(Look::Dim, format!("  {path}"))));
-    let more = skipped.files.saturating_sub(MOST_NAMED as u64);
-    if more > 0 {
+    let more = skipped.files.saturating_sub(skipped.paths.len().min(MOST_NAMED) as u64);
+    // What has no name of its own has that of the database that it is in.
+    let is_named = !skipped.in_database || skipped.paths.len() > 1;
+    if more > 0 && is_named {
         texts.push(Text::of(Look::Dim, format!("  and {} more", number(more))));
     }
     texts
@@ -255,7 +273,9 @@ fn show_problems(context: &mut Context, status: &Status) -> Result<()> {
     context.output.gap()?;
     let note = match status.keeps_everything() {
         true => "  noted; nothing is lost",
-        false => "  noted; of damaged archives, the lines before the damage are kept",
+        false => {
+            "  noted; of damaged files above 256 MiB, only the lines that can be read are kept"
+        }
     };
     context.output.line(Text::of(Look::Bold, "Problems").with(Look::Dim, note))?;
     context.output.table(2, &columns, rows)?;

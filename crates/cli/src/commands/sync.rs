@@ -1,6 +1,6 @@
 //! `quipu sync`: collect once.
 
-use quipu_ledger::wire::SyncReport;
+use quipu_ledger::wire::{SkippedFiles, SyncReport};
 use quipu_ledger::{Ledger, Progress, collect};
 use quipu_transcript::format;
 
@@ -56,46 +56,28 @@ pub(super) fn gather(context: &Context, ledger: &mut Ledger) -> Result<SyncRepor
 
 /// What a sync did, for people.
 pub(super) fn summary(report: &SyncReport) -> Vec<(&'static str, Text)> {
-    let mut facts = Vec::new();
-    let files = count(report.sources, "file");
-    if report.sources_changed == 0 {
-        facts.push(("collected", Text::plain(format!("nothing new in {files}"))));
-    } else {
-        let new = match report.sources_added {
-            0 => String::new(),
-            new if new == report.sources_changed => ", all new".to_owned(),
-            new => format!(", {} of them new", number(new)),
-        };
-        let of = match report.sources_changed {
-            changed if changed == report.sources => files,
-            changed => format!("{} of {files}", number(changed)),
-        };
-        let collected = Text::of(Look::Good, count(report.records_added, "record"))
-            .and(format!(" ({}) from {of}{new}", bytes(report.bytes_read),));
-        facts.push(("collected", collected));
-    }
+    let mut facts = vec![("collected", collected(report))];
     let noticed: Vec<String> =
         [(report.rewritten, "rewritten"), (report.renamed, "renamed"), (report.gone, "gone")]
             .into_iter()
-            .filter(|(files, _)| *files > 0)
-            .map(|(files, what)| format!("{} {what}", number(files)))
+            .filter(|(sources, _)| *sources > 0)
+            .map(|(sources, what)| format!("{} {what}", number(sources)))
             .collect();
     if !noticed.is_empty() {
         let noticed = format!("{}; what they held before is kept", noticed.join(", "));
-        facts.push(("files", Text::plain(noticed)));
+        facts.push(("noticed", Text::plain(noticed)));
     }
     for (skipped, why) in report.unreadable() {
-        let whose = format::by_name(&skipped.format).map_or("", |format| format.title());
-        let first = match skipped.paths.first().map(String::as_str) {
-            None | Some(".") => format!("{whose}'s folder"),
-            Some(path) => format!("{whose}'s {path}"),
-        };
-        let more = match skipped.files {
-            1 => String::new(),
-            files => format!(" and {} more", number(files - 1)),
-        };
-        let unread = Text::of(Look::Warning, format!("{first}{more}")).and(format!(": {why}"));
-        facts.push(("not read", unread));
+        facts.push(("not read", said_of(skipped, why)));
+    }
+    for (skipped, why) in report.damaged() {
+        facts.push(("damaged", said_of(skipped, why)));
+    }
+    for (skipped, what) in report.odd() {
+        facts.push(("warning", said_of(skipped, what)));
+    }
+    for warning in &report.warnings {
+        facts.push(("warning", said_of(warning, &warning.reason)));
     }
     if report.problems > 0 {
         let problems = Text::of(Look::Warning, count(report.problems, "problem"))
@@ -103,6 +85,60 @@ pub(super) fn summary(report: &SyncReport) -> Vec<(&'static str, Text)> {
         facts.push(("odd", problems));
     }
     facts
+}
+
+/// How much is new, and where it was.
+fn collected(report: &SyncReport) -> Text {
+    let all_changed = report.sources_changed == report.sources;
+    let mut places = Vec::new();
+    let files = report.sources - report.database_sources.min(report.sources);
+    if files > 0 || report.database_sources == 0 {
+        let on_disk = if all_changed { "" } else { " on disk" };
+        places.push(format!("{}{on_disk}", count(files, "file")));
+    }
+    if report.database_sources > 0 {
+        places.push(format!("{} in databases", count(report.database_sources, "transcript")));
+    }
+    let places = places.join(" and ");
+    if report.sources_changed == 0 {
+        return Text::plain(format!("nothing new in {places}"));
+    }
+    let of = if all_changed {
+        places
+    } else {
+        format!("{} of {places}", number(report.sources_changed))
+    };
+    let read = bytes(report.bytes_read);
+    // An index, or a note that is as it once was, changes without a new record.
+    if report.records_added == 0 {
+        return Text::plain(match report.bytes_read {
+            0 => format!("no new records; looked into {of}"),
+            _ => format!("no new records; {read} changed in {of}"),
+        });
+    }
+    let new = match report.sources_added {
+        0 => String::new(),
+        new if new == report.sources_changed => ", all new".to_owned(),
+        new => format!(", {} of them new", number(new)),
+    };
+    Text::of(Look::Good, count(report.records_added, "record"))
+        .and(format!(" ({read}) from {of}{new}"))
+}
+
+/// What is said of some files: the first one, how many more, and why.
+fn said_of(files: &SkippedFiles, why: &str) -> Text {
+    let whose = format::by_name(&files.format).map_or("", |format| format.title());
+    let first = match files.paths.first().map(String::as_str) {
+        None | Some(".") => format!("{whose}'s folder"),
+        Some(path) => format!("{whose}'s {path}"),
+    };
+    let more = match files.files {
+        1 => String::new(),
+        // What has no name of its own has that of the database that it is in.
+        times if files.paths.len() == 1 => format!(" ({} times)", number(times)),
+        files => format!(" and {} more", number(files - 1)),
+    };
+    Text::of(Look::Warning, format!("{first}{more}")).and(format!(": {why}"))
 }
 
 /// Says where it looked and what to do, when there is nothing to collect.

@@ -131,7 +131,7 @@ fn agent(line: &TreeLine, start: Text) -> Text {
     let stem = Text::of(Look::Dim, format!("│  {}↳ ", "  ".repeat(line.nested.min(DEEPEST))));
     let mut shown = start.join(stem);
     if let Some(session) = &line.session {
-        shown = shown.with(Look::Code, short_id(session)).and("  ");
+        shown = shown.with(Look::Code, session_name(session)).and("  ");
     }
     let kind = line.agent_type.as_deref().map(|kind| format!("{kind}, ")).unwrap_or_default();
     shown = shown.with(Look::Dim, format!("{kind}{}", counts(line)));
@@ -139,6 +139,16 @@ fn agent(line: &TreeLine, start: Text) -> Text {
         shown = shown.and("  ").with(Look::Dim, one_line(text, WIDEST));
     }
     shown
+}
+
+/// What `show` takes for a sub-agent: the beginning of its session's id, and its own name.
+fn session_name(id: &str) -> String {
+    match (id.split_once('/'), id.rsplit_once('/')) {
+        (Some((session, _)), Some((_, own))) if session.len() == 36 => {
+            format!("{}/{own}", short(session))
+        }
+        _ => short_id(id),
+    }
 }
 
 fn counts(line: &TreeLine) -> String {

@@ -121,8 +121,10 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
     context.output.page()?;
     if report.total.responses == 0 {
-        let text = Text::plain(format!("nothing was used {}", asked.words));
-        context.output.line(text)?;
+        context.output.line(format!("nothing was used {}", asked.words))?;
+        if asked.is_recent {
+            context.output.line(Text::of(Look::Dim, "`quipu usage --all` shows all days"))?;
+        }
         return Ok(());
     }
     if args.by == By::Daily {
@@ -166,7 +168,11 @@ fn show(context: &mut Context, by: By, report: &UsageReport, asked: &period::Ask
         columns.push(Column::words(""));
     }
     if layout.has_kinds {
-        columns.extend(["input", "output", "read", "written"].map(Column::numbers));
+        let names = match layout.is_wide {
+            true => ["input", "output", "cache read", "cache write"],
+            false => ["input", "output", "read", "written"],
+        };
+        columns.extend(names.map(Column::numbers));
     }
     columns.push(Column::numbers("tokens"));
     let row = |line: &UsageLine, name: Text, look: Look| {
@@ -184,6 +190,8 @@ fn show(context: &mut Context, by: By, report: &UsageReport, asked: &period::Ask
             row.push(Text::of(Look::Good, chart::bar(part, layout.bar)));
         }
         let number = |tokens: u64| match tokens {
+            // A day without anything has no numbers.
+            _ if line.responses == 0 => Text::default(),
             0 => Text::of(Look::Dim, "–"),
             tokens => Text::of(look, short(tokens)),
         };

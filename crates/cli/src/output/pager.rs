@@ -114,6 +114,10 @@ fn pager() -> Option<Sink> {
     if std::env::var_os("LESS").is_none() {
         shell.env("LESS", "FRX");
     }
+    // What is shown is UTF-8 whatever the locale says.
+    if std::env::var_os("LESSCHARSET").is_none() {
+        shell.env("LESSCHARSET", "utf-8");
+    }
     let mut child = shell.spawn().ok()?;
     let input = BufWriter::new(child.stdin.take()?);
     // Ctrl-C is for the pager now; when it ends, writing to it does.

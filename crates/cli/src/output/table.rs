@@ -11,9 +11,9 @@ const LEAST: usize = 16;
 
 /// A column of a table.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Column {
+pub(crate) struct Column<'a> {
     /// What stands above it.
-    title: &'static str,
+    title: &'a str,
     kind: Kind,
 }
 
@@ -31,29 +31,29 @@ enum Kind {
     Prose,
 }
 
-impl Column {
+impl<'a> Column<'a> {
     /// A column of words.
-    pub(crate) const fn words(title: &'static str) -> Column {
+    pub(crate) const fn words(title: &'a str) -> Column<'a> {
         Column { title, kind: Kind::Words }
     }
 
     /// A column of numbers.
-    pub(crate) const fn numbers(title: &'static str) -> Column {
+    pub(crate) const fn numbers(title: &'a str) -> Column<'a> {
         Column { title, kind: Kind::Numbers }
     }
 
     /// A column that is cut when the line is too long.
-    pub(crate) const fn long(title: &'static str) -> Column {
+    pub(crate) const fn long(title: &'a str) -> Column<'a> {
         Column { title, kind: Kind::Long }
     }
 
     /// A column that is cut at its end when the line is too long.
-    pub(crate) const fn title(title: &'static str) -> Column {
+    pub(crate) const fn title(title: &'a str) -> Column<'a> {
         Column { title, kind: Kind::Title }
     }
 
     /// The last column, if it is wrapped when the line is too long.
-    pub(crate) const fn prose(title: &'static str) -> Column {
+    pub(crate) const fn prose(title: &'a str) -> Column<'a> {
         Column { title, kind: Kind::Prose }
     }
 

@@ -74,7 +74,7 @@ fn forgets() {
     snapshot!(home.run("sync"), @"
     exit 0
     --- stdout
-    collected  nothing new in 6 files
+    collected  nothing new in 6 files on disk
     ");
     snapshot!(home.run("restore --all --to out"), @"
     exit 0
@@ -131,7 +131,7 @@ fn what_is_not_there() {
     exit 1
     --- stderr
     error: no session matches `zebra`
-    hint: give an id or the beginning of one; `quipu cursors --json` lists every file with its session's id
+    hint: give an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists them
     ");
     assert_eq!(home.run("forget 0000 --yes").code, 1);
 }

@@ -28,3 +28,27 @@ fn version() {
     let run = Home::empty().run("--version");
     assert_eq!(run.stdout, concat!("quipu ", env!("CARGO_PKG_VERSION"), "\n"));
 }
+
+#[test]
+fn completions_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let run = crate::home::Home::empty().run(&format!("completions {shell}"));
+        assert_eq!(run.code, 0);
+        assert!(run.stdout.contains("usage") && run.stdout.contains("no-sync"), "{shell}");
+    }
+}
+
+#[test]
+fn manual_pages() {
+    let home = crate::home::Home::empty();
+    let page = home.run("man");
+    assert!(page.stdout.contains(".TH quipu 1"), "{page}");
+    let run = home.run("man --to pages");
+    assert_eq!(run.code, 0);
+    for name in ["quipu.1", "quipu-usage.1", "quipu-config-show.1"] {
+        assert!(
+            std::fs::read_to_string(home.path("pages").join(name)).unwrap().contains(".SH NAME")
+        );
+    }
+    assert!(run.stdout.ends_with(" pages written to pages\n"), "{run}");
+}

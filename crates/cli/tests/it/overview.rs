@@ -63,7 +63,7 @@ fn small_home_again() {
 
       ledger     ~/.local/share/quipu/ledger.db
                  [SIZE], [RATIO] × what it holds
-      collected  nothing new in 10 files
+      collected  nothing new in 10 files on disk
       oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
       odd        3 problems noted; see `quipu status`
     ");
@@ -131,8 +131,8 @@ fn sources_that_are_gone_are_rescued() {
 
       ledger     ~/.local/share/quipu/ledger.db
                  [SIZE], [RATIO] × what it holds
-      collected  nothing new in 6 files
-      files      4 gone; what they held before is kept
+      collected  nothing new in 6 files on disk
+      noticed    4 gone; what they held before is kept
       rescued    3 sessions whose files are gone from disk
       oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
       odd        3 problems noted; see `quipu status`

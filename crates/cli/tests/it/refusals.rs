@@ -78,7 +78,7 @@ fn a_newer_ledger() {
     snapshot!(refused(&home, "other.db"), @"
     exit 2
     --- stderr
-    error: [HOME]/kept/other.db was written by a newer quipu (schema 99, this one knows 3)
+    error: [HOME]/kept/other.db was written by a newer quipu (schema 99, this one knows 4)
     hint: nothing was changed; use the newest quipu with this ledger
     ");
 }

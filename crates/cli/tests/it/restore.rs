@@ -73,7 +73,7 @@ fn no_match() {
     exit 1
     --- stderr
     error: no session matches `zebra`
-    hint: give an id or the beginning of one; `quipu cursors --json` lists every file with its session's id
+    hint: give an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists them
     ");
     assert!(!home.path("out").exists());
 }

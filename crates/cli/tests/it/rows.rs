@@ -21,7 +21,7 @@ fn from_sync_to_restore() {
     snapshot!(home.run("sync"), @"
     exit 0
     --- stdout
-    collected  16 records (5.42 kB) from 2 files, all new
+    collected  16 records (5.42 kB) from 2 transcripts in databases, all new
     ");
     snapshot!(home.run("restore 433d5b15-0000-4000-8000-000000000002 --to out"), @"
     exit 0
@@ -53,6 +53,7 @@ fn from_sync_to_restore() {
                 ~/.moldbot  not there
       sessions  2 sessions
       records   16 records, 6.79 kB in 2 transcripts of 1 database
+      of these  P0 transcripts: 16 records, 6.79 kB in 2 transcripts
     ");
     let cursors = home.run("cursors --json").json_lines();
     assert_eq!(cursors.len(), 3);

@@ -174,7 +174,7 @@ fn projects() {
     snapshot!(home.run("projects alice-sh --json").timeless(), @r#"
     exit 0
     --- stdout
-    {"name":"shop","path":"/home/alice/shop","slugs":["-home-alice-shop"],"formats":["claude-code"],"agents":[],"sessions":7,"started_at":1772442001000,"updated_at":1772442062000,"fresh_as_of":0,"pending_bytes":0}
+    {"name":"shop","path":"/home/alice/shop","slugs":["-home-alice-shop"],"formats":["claude-code"],"agents":[],"sessions":7,"started_at":1772442001000,"updated_at":1772442062000,"fresh_as_of":"[TIME]","pending_bytes":0}
     "#);
     snapshot!(home.run("projects nowhere"), @"
     exit 1

@@ -59,6 +59,7 @@ fn small_home() {
                 ~/.config/claude  not there
       sessions  2 sessions, 2 sub-agents
       records   33 records, 14.0 kB in 6 files
+      of these  P0 transcripts: 33 records, 14.0 kB in 6 files
       oldest    ~/.claude/projects/-home-alice-shop/00000001-0000-4000-8000-000000000001.jsonl
                 last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
       left out  1 file: workflow journal, not a transcript
@@ -71,6 +72,7 @@ fn small_home() {
                 ~/.moldbot  not there
       sessions  3 sessions
       records   22 records, 43.9 kB in 4 files
+      of these  P0 transcripts: 22 records, 43.9 kB in 4 files
       oldest    ~/.openclaw/agents/main/sessions/13f7ee8b-4916-4c0c-a7c3-6a9d44685f32.jsonl
                 last changed 10 days ago ([DAY])
       unknown   hologram  1 record

@@ -42,7 +42,7 @@ fn first_and_second_time() {
     snapshot!(home.run("sync"), @"
     exit 0
     --- stdout
-    collected  nothing new in 10 files
+    collected  nothing new in 10 files on disk
     ");
 }
 
@@ -56,7 +56,7 @@ fn one_more_line() {
     snapshot!(home.run("sync"), @"
     exit 0
     --- stdout
-    collected  1 record (59 B) from 1 of 10 files
+    collected  1 record (59 B) from 1 of 10 files on disk
     ");
 }
 
@@ -68,8 +68,8 @@ fn files_that_go_away() {
     snapshot!(home.run("sync"), @"
     exit 0
     --- stdout
-    collected  nothing new in 9 files
-    files      1 gone; what they held before is kept
+    collected  nothing new in 9 files on disk
+    noticed    1 gone; what they held before is kept
     ");
 }
 

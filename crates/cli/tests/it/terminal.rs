@@ -25,7 +25,16 @@ const COMMANDS: [&str; 12] = [
 fn a_closed_pipe_is_success() {
     let home = Home::small();
     home.run("sync");
-    for arguments in [&["cursors"][..], &["status", "--json"], &["formats"], &["--help"], &[]] {
+    for arguments in [
+        &["cursors"][..],
+        &["status", "--json"],
+        &["formats"],
+        &["show", "00000001"],
+        &["show", "00000001", "--raw"],
+        &["tree", "00000001"],
+        &["--help"],
+        &[],
+    ] {
         let mut child =
             home.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());

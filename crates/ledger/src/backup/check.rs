@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::copy;
 use crate::chunks::verify;
-use crate::ledger::{Found, inspect};
+use crate::create::{Found, inspect};
 use crate::{Error, Result, schema, sums};
 
 /// What a copy holds.

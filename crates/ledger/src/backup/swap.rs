@@ -22,7 +22,8 @@ use super::copy;
 use super::list::{self, Backup};
 use super::temporary::{self, Temporary};
 use crate::beside::beside;
-use crate::ledger::{self, Found, Ledger};
+use crate::create::{self, Found};
+use crate::ledger::Ledger;
 use crate::lock::WriteLock;
 use crate::opened::Opened;
 use crate::wire::BackupRestored;
@@ -64,7 +65,7 @@ pub fn prepare_restore(
     };
     let source = Ledger::open_as_it_is(&from).map_err(unsound)?;
     stands_at(ledger, puts_aside_anything)?;
-    ledger::make_room(ledger)?;
+    create::make_room(ledger)?;
     temporary::remove_left_over(ledger);
     let copy = Temporary::beside(ledger)?;
     copy::copy(source.conn(), copy.path(), &mut |done, total| {
@@ -111,7 +112,7 @@ impl Prepared {
 
         if old.as_ref().is_none_or(|old| old.conn.is_none()) {
             // No connection vouches for the log: it must not be found by the new ledger's name.
-            ledger::set_log_aside(&path, &name)?;
+            create::set_log_aside(&path, &name)?;
         }
         if let Some(old) = &old {
             old.keep(&path, &name)?;
@@ -140,7 +141,7 @@ enum Standing {
 }
 
 fn stands_at(path: &Path, puts_aside_anything: bool) -> Result<Standing> {
-    match ledger::inspect(path) {
+    match create::inspect(path) {
         Ok(Found::Nothing) => Ok(Standing::Nothing),
         Ok(Found::Ledger) => Ok(Standing::Ledger),
         Err(Error::NotALedger { .. })

@@ -3,6 +3,7 @@
 
 use crate::Result;
 use crate::chunks::{PackedBatch, Packer};
+use crate::damaged::{Compressed, Damage};
 use crate::ids::{GenerationId, Seq};
 use crate::project::draft::Draft;
 
@@ -47,8 +48,10 @@ pub(crate) struct Piece {
     pub(crate) index: Option<Box<IndexUpdate>>,
     pub(crate) stat: Stat,
     pub(crate) prints: Prints,
+    /// Compressed bytes of the file, if it cannot be decompressed to its end.
+    pub(crate) compressed: Option<Compressed>,
     /// Why nothing can be read of the file from here on.
-    pub(crate) damage: Option<&'static str>,
+    pub(crate) damage: Option<Damage>,
     /// The file was last changed so long ago that its tail will not go on at once.
     pub(crate) is_still: bool,
     /// How far a session in a database was read.
@@ -220,6 +223,9 @@ impl<'s> Builder<'s> {
     /// Adds a piece. Its own spans stand for the records added since the last one.
     pub(crate) fn piece(&mut self, piece: Piece) -> Result<()> {
         self.weight += piece.tail.len();
+        if let Some(Compressed::Piece(_, bytes)) = &piece.compressed {
+            self.weight += bytes.len();
+        }
         self.batch.pieces.push(piece);
         if self.is_full() { self.hand_over(false) } else { Ok(()) }
     }

@@ -27,15 +27,17 @@ const WINDOW_LOG: u32 = 25;
 /// How much is unfolded at once.
 const STEP: usize = 128 << 10;
 
+/// How a file is damaged.
+pub(super) const CUT_OFF: &str = "it ends in the middle";
+pub(super) const NO_ZSTD: &str = "its bytes are no zstd";
+
 /// What became of a compressed file.
 #[derive(Debug)]
 pub(crate) enum Unfolded {
     /// All of it.
     Whole(Plain),
-    /// The whole lines before the place where it is damaged.
+    /// The whole lines before the place where it is damaged; none if it is not unfolded at all.
     Damaged(Plain, &'static str),
-    /// It is not unfolded, for this reason.
-    Refused(&'static str),
 }
 
 /// A plain file and its length.
@@ -57,6 +59,8 @@ pub(crate) fn unfold(mut source: &File, size: u64, folder: &Path) -> std::io::Re
     let mut decoder = decoder(&mut source)?;
     let mut buffer = vec![0; STEP];
     let (mut length, mut lines) = (0_u64, 0_u64);
+    // What was made to fill a disk or memory is not unfolded at all.
+    let refused = |file, why| Ok(Unfolded::Damaged(Plain { file, length: 0 }, why));
     let damage = loop {
         let got = match decoder.read(&mut buffer) {
             Ok(0) => break None,
@@ -64,12 +68,12 @@ pub(crate) fn unfold(mut source: &File, size: u64, folder: &Path) -> std::io::Re
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) if error.raw_os_error().is_some() => return Err(error),
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-                break Some("it ends in the middle");
+                break Some(CUT_OFF);
             }
             Err(error) if error.to_string().contains("too much memory") => {
-                return Ok(Unfolded::Refused("compressed with a window above 32 MiB"));
+                return refused(plain, "compressed with a window above 32 MiB");
             }
-            Err(_) => break Some("its bytes are no zstd"),
+            Err(_) => break Some(NO_ZSTD),
         };
         let bytes = buffer.get(..got).unwrap_or_default();
         if let Some(newline) = memchr::memrchr(b'\n', bytes) {
@@ -77,10 +81,10 @@ pub(crate) fn unfold(mut source: &File, size: u64, folder: &Path) -> std::io::Re
         }
         length += got as u64;
         if length > MOST {
-            return Ok(Unfolded::Refused("decompresses to more than 8 GiB"));
+            return refused(plain, "decompresses to more than 8 GiB");
         }
         if length > HARMLESS && length > size.saturating_mul(MOST_TIMES) {
-            return Ok(Unfolded::Refused("decompresses to more than a thousand times its size"));
+            return refused(plain, "decompresses to more than a thousand times its size");
         }
         out.write_all(bytes)?;
     };

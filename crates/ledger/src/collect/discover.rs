@@ -15,7 +15,7 @@ use quipu_transcript::format::{Claim, Format, Node, Part};
 use quipu_transcript::names;
 
 use super::select::Selection;
-use crate::wire::{SkippedFiles, UNREADABLE};
+use crate::wire::{DAMAGED, ODD, SkippedFiles, UNREADABLE};
 
 /// One place to look into, for one format.
 #[derive(Clone)]
@@ -117,6 +117,10 @@ pub(crate) enum Reason {
     NotAFile,
     /// It could not be looked at or opened.
     Unreadable(String),
+    /// It could not be decompressed to its end; what there is of it is kept.
+    Damaged(String),
+    /// It is collected, but not what it says it is.
+    Odd(&'static str),
     /// None of its lines is a record of this format.
     NotATranscript,
     /// Its session was forgotten.
@@ -124,6 +128,11 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
+    /// Whether the file was read all the same, as far as that goes.
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self, Reason::Damaged(_) | Reason::Odd(_) | Reason::NotATranscript)
+    }
+
     /// The reason in words.
     pub(crate) fn text(&self) -> String {
         match self {
@@ -133,6 +142,8 @@ impl Reason {
             Reason::SameFile => "the same file as another one".to_owned(),
             Reason::NotAFile => "not a regular file".to_owned(),
             Reason::Unreadable(why) => format!("{UNREADABLE}{why}"),
+            Reason::Damaged(why) => format!("{DAMAGED}{why}"),
+            Reason::Odd(what) => format!("{ODD}{what}"),
             Reason::NotATranscript => "no line of it is a record".to_owned(),
             Reason::Forgotten => "forgotten; never opened again".to_owned(),
         }
@@ -444,7 +455,7 @@ fn denied_files(roots: &[RootPath]) -> HashSet<(u64, u64)> {
 }
 
 /// At most this many paths are named for one reason.
-const MOST_NAMED: usize = 20;
+pub(crate) const MOST_NAMED: usize = 20;
 
 /// Groups what was skipped by root and reason.
 pub(crate) fn summarise(roots: &[RootPath], skipped: &[Skipped]) -> Vec<SkippedFiles> {
@@ -458,13 +469,20 @@ pub(crate) fn summarise(roots: &[RootPath], skipped: &[Skipped]) -> Vec<SkippedF
             reason: skip.reason.text(),
             files: 0,
             paths: Vec::new(),
+            in_database: roots.get(skip.root).is_some_and(|root| in_database(root, &skip.path)),
         });
         group.files += 1;
-        if group.paths.len() < MOST_NAMED {
+        if group.paths.len() < MOST_NAMED && !group.paths.contains(&path) {
             group.paths.push(path);
         }
     }
     groups.into_values().collect()
+}
+
+/// Whether a path leads into a database.
+fn in_database(root: &RootPath, path: &[u8]) -> bool {
+    let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+    path.get(..end).is_some_and(|folder| root.format.origin(folder).part == Part::Database)
 }
 
 /// A relative path below a root, as a path of this system.

@@ -134,7 +134,8 @@ const DATABASES: &str = select!(
     "r.rewrite, r.last_row, r.rows
        FROM sources s JOIN generations g ON g.id = s.generation
        JOIN row_cursors r ON r.generation = g.id",
-    "s.kind = 'rows' AND g.cursor = 0"
+    "s.kind = 'rows' AND g.cursor = 0
+        AND NOT EXISTS (SELECT 1 FROM damaged d WHERE d.generation = g.id)"
 );
 
 const IN_DATABASE: &str = select!(
@@ -158,6 +159,27 @@ pub(crate) fn databases(conn: &Connection) -> Result<Vec<Known>> {
     Ok(known)
 }
 
+/// Between which paths lies what is in a database.
+fn inside(database: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let (mut from, mut to) = (database.to_vec(), database.to_vec());
+    from.push(b'/');
+    to.push(b'/' + 1);
+    (from, to)
+}
+
+/// How many sessions and archives of a database are there.
+pub(crate) fn count_in_database(conn: &Connection, database: &Known) -> Result<u64> {
+    let (from, to) = inside(&database.path);
+    let mut statement = conn.prepare_cached(
+        "SELECT count(*) FROM sources
+          WHERE kind = 'rows' AND format = ?1 AND root = ?2 AND path >= ?3 AND path < ?4
+            AND is_gone = 0 AND refused IS NULL",
+    )?;
+    let count: i64 =
+        statement.query_row((&database.format, &database.root, from, to), |row| row.get(0))?;
+    Ok(count.cast_unsigned())
+}
+
 /// The sessions and archives in a database.
 pub(crate) fn in_database(
     conn: &Connection,
@@ -165,10 +187,7 @@ pub(crate) fn in_database(
     root: &[u8],
     database: &[u8],
 ) -> Result<Vec<Known>> {
-    let mut from = database.to_vec();
-    from.push(b'/');
-    let mut to = database.to_vec();
-    to.push(b'/' + 1);
+    let (from, to) = inside(database);
     let mut statement = conn.prepare_cached(IN_DATABASE)?;
     let known = statement
         .query_map((format, root, from, to), Known::from_row)?

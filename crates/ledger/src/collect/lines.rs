@@ -36,6 +36,9 @@ impl Reader<'_, '_> {
                 self.rewrite(known, Began::Returned)
             }
             Look::Grown(ends) => {
+                if let Some(began) = self.is_mended(known)? {
+                    return self.rewrite(known, began);
+                }
                 let tail = Tail::load(self.conn, known)?;
                 let mut old = self.interrupted(known)?;
                 self.cut(Step::Continue, known.reached(), ends, tail, old.as_mut())

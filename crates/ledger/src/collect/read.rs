@@ -25,6 +25,7 @@ use super::lines::Cut;
 use super::look;
 use super::plan::Job;
 use super::view::View;
+use crate::damaged::Damage;
 use crate::forget::{Forgotten, Judge};
 use crate::{Error, Result};
 
@@ -86,24 +87,21 @@ pub(crate) fn read(
         Err(error) => return Ok(Outcome::Skipped(Reason::Unreadable(error.to_string()))),
     };
     let is_compressed = format.is_compressed(&job.path);
-    let mut damage = None;
-    let mut refused = None;
+    let (mut compressed, mut damage) = (None, None);
     let (file, length) = if is_compressed {
-        match decompress::unfold(&file, stat.size, ledger.folder) {
-            Ok(Unfolded::Whole(plain)) => (plain.file, plain.length),
-            Ok(Unfolded::Damaged(plain, what)) => {
-                damage = Some(what);
-                (plain.file, plain.length)
-            }
-            Ok(Unfolded::Refused(why)) => {
-                refused = Some(why);
-                (file, 0)
+        let plain = match decompress::unfold(&file, stat.size, ledger.folder) {
+            Ok(Unfolded::Whole(plain)) => plain,
+            Ok(Unfolded::Damaged(plain, why)) => {
+                damage = Some(Damage { why: why.to_owned(), length: stat.size });
+                plain
             }
             Err(error) => {
                 let why = format!("cannot be decompressed: {error}");
                 return Ok(Outcome::Skipped(Reason::Unreadable(why)));
             }
-        }
+        };
+        compressed = Some(file);
+        (plain.file, plain.length)
     } else {
         (file, stat.size)
     };
@@ -122,6 +120,7 @@ pub(crate) fn read(
         stat,
         length,
         is_compressed,
+        compressed,
         damage,
         job,
         number,
@@ -131,16 +130,12 @@ pub(crate) fn read(
         judge,
         forgotten: ledger.forgotten,
     };
-    if let Some(why) = refused {
-        // What was collected of it before stays as it is.
-        if job.known.as_ref().is_none_or(|known| known.refused.is_some()) {
-            reader.refuse(why)?;
+    match (reader.read(), reader.damage) {
+        (Err(Error::Source(error)), _) => {
+            Ok(Outcome::Skipped(Reason::Unreadable(error.to_string())))
         }
-        return Ok(Outcome::Skipped(Reason::LeftOut(why)));
-    }
-    match reader.read() {
-        Err(Error::Source(error)) => Ok(Outcome::Skipped(Reason::Unreadable(error.to_string()))),
-        outcome => outcome,
+        (Ok(Outcome::Done), Some(damage)) => Ok(Outcome::Skipped(Reason::Damaged(damage.text()))),
+        (outcome, _) => outcome,
     }
 }
 
@@ -221,8 +216,10 @@ pub(super) struct Reader<'a, 'b> {
     /// How many bytes there are to read.
     pub(super) length: u64,
     pub(super) is_compressed: bool,
+    /// The file on disk, if that is compressed.
+    pub(super) compressed: Option<File>,
     /// Why there are not more of them.
-    damage: Option<&'static str>,
+    pub(super) damage: Option<Damage>,
     pub(super) job: &'a Job,
     pub(super) number: usize,
     pub(super) builder: &'a mut Builder<'b>,
@@ -327,11 +324,10 @@ impl Reader<'_, '_> {
     /// remembered with its size.
     pub(super) fn finish(&mut self, mut piece: Piece, end: u64) -> Result<()> {
         piece.is_last = true;
-        piece.damage = self.damage;
         if !self.is_compressed {
             piece.stat.size = self.stat.size.min(end);
         } else if end == self.length {
-            piece.stat = self.stat;
+            return self.finish_compressed(piece);
         }
         self.builder.piece(piece)
     }
@@ -348,6 +344,7 @@ impl Reader<'_, '_> {
             index: None,
             stat: if self.is_compressed { Stat { size: 0, ..self.stat } } else { self.stat },
             prints: ends.prints(),
+            compressed: None,
             damage: None,
             is_still: self.is_still,
             rows: None,

@@ -7,22 +7,18 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use quipu_transcript::format::{Format, Origin};
-use rusqlite::{OptionalExtension, Transaction};
+use rusqlite::Transaction;
 
-use super::batch::{Batch, Began, Piece, SpanPlan, Step};
+use super::batch::{Batch, Piece, SpanPlan};
 use super::discover::{RootPath, path_bytes};
 use super::index::IndexUpdate;
-use super::plan::{Job, Kind};
-use super::position::{
-    Position, Record, drop_tail, is_at, is_followed, move_cursor, move_row_cursor, new_generation,
-    store_spans,
-};
+use super::plan::Job;
+use super::position::{Position, is_at, is_followed};
 use crate::forget::{self, Forgotten};
 use crate::ids::{GenerationId, Seq, SourceId};
 use crate::journal::{self, Event};
-use crate::project::draft::Draft;
-use crate::project::{Fold, Inserts, Place, absent, keys, tail};
-use crate::{Error, Result, chunks, clock, indexes, records, spans, sums};
+use crate::project::{Fold, keys, tail};
+use crate::{Error, Result, chunks, clock, indexes, records};
 
 /// What the writer knows of a file while its pieces come in.
 #[derive(Debug, Clone)]
@@ -51,7 +47,7 @@ pub(crate) struct Writer<'a> {
     pub(crate) fold: Fold,
     pub(crate) written: Written,
     /// Whether the projection was up to date when the transaction began.
-    is_projecting: bool,
+    pub(super) is_projecting: bool,
     /// Generations whose tail may have changed in this transaction.
     pub(super) tails: HashSet<GenerationId>,
     data_version: i64,
@@ -222,266 +218,6 @@ impl<'a> Writer<'a> {
         Ok(marker == known.marker)
     }
 
-    /// Opens the generation that a piece belongs to, and stores what is not in the batch's run of
-    /// records: the end of the generation before, the end of a very long line, the tail. Returns
-    /// where the piece's own records go, with the tail that is left in the end.
-    fn prepare(&mut self, tx: &Transaction<'_>, piece: &mut Piece) -> Result<Position> {
-        let format = format_of(self.roots, self.job(piece.job)?);
-        let origin = self.origin(piece.job)?;
-        let mut position = match (&mut piece.step, self.progress.get(piece.job)) {
-            (Step::Continue, Some(Progress::At(position))) => *position,
-            (Step::Begin { began, .. }, Some(Progress::New)) => {
-                let began = *began;
-                let position = self.new_source(tx, piece, None)?;
-                if began == Began::Copy {
-                    self.tell_generation(tx, piece, position, began)?;
-                }
-                position
-            }
-            // Looked at before and found to be nothing: its life begins now.
-            (Step::Begin { .. }, Some(Progress::At(old))) if self.is_refused(piece.job) => {
-                tx.prepare_cached("UPDATE sources SET refused = NULL WHERE id = ?1")?
-                    .execute([old.source])?;
-                *old
-            }
-            (Step::Begin { began, closing, .. }, Some(Progress::At(old))) => {
-                let (began, closing) = (*began, closing.take());
-                let mut old = *old;
-                self.close(tx, format, &origin, &mut old, closing)?;
-                let position =
-                    new_generation(tx, old.kind, old.source, old.number + 1, began, piece)?;
-                self.written.generations += 1;
-                if began != Began::Version {
-                    self.tell_generation(tx, piece, position, began)?;
-                }
-                position
-            }
-            (Step::Refuse(why), Some(Progress::New)) => {
-                let why = *why;
-                self.new_source(tx, piece, Some(why))?
-            }
-            (Step::Refuse(_), Some(Progress::At(position))) => *position,
-            _ => return Err(Error::damaged("a piece that goes on from nowhere".to_owned())),
-        };
-        if let Some(what) = piece.damage {
-            let (at, source) = (clock::now_ms(), position.source.0);
-            self.event(tx, &Event::Damaged { at, source, what: what.to_owned() })?;
-        }
-        if let Some(long) = piece.closes_long_tail.take() {
-            let length = position.tail_length + long.rest.len() as u64;
-            self.long_record(tx, format, &origin, &mut position, length, &long.rest, long.draft)?;
-        }
-        // The tail too: a later piece of this batch may close it.
-        let mut after = position;
-        if piece.takes_tail {
-            drop_tail(tx, position.generation)?;
-            after.tail_length = 0;
-        }
-        after.cursor += piece.spans.iter().map(SpanPlan::length).sum::<u64>();
-        if !piece.tail.is_empty() {
-            tx.prepare_cached(
-                "INSERT INTO tails (generation, start, bytes, sum) VALUES (?1, ?2, ?3, ?4)",
-            )?
-            .execute((
-                after.generation,
-                (after.cursor + after.tail_length) as i64,
-                &piece.tail,
-                sums::of(&piece.tail),
-            ))?;
-            after.tail_length += piece.tail.len() as u64;
-        }
-        position.tail_length = after.tail_length;
-        if let Some(progress) = self.progress.get_mut(piece.job) {
-            *progress = Progress::At(after);
-        }
-        Ok(position)
-    }
-
-    fn tell_generation(
-        &mut self,
-        tx: &Transaction<'_>,
-        piece: &Piece,
-        position: Position,
-        began: Began,
-    ) -> Result<()> {
-        let copy_of = match &piece.step {
-            Step::Begin { copy_of: Some(generation), .. } => tx
-                .prepare_cached("SELECT source FROM generations WHERE id = ?1")?
-                .query_row([generation], |row| row.get::<_, i64>(0))
-                .optional()?,
-            _ => None,
-        };
-        self.event(
-            tx,
-            &Event::Generation {
-                at: clock::now_ms(),
-                source: position.source.0,
-                number: position.number,
-                began: began.as_str().to_owned(),
-                copy_of,
-            },
-        )?;
-        Ok(())
-    }
-
-    fn new_source(
-        &mut self,
-        tx: &Transaction<'_>,
-        piece: &Piece,
-        refused: Option<&str>,
-    ) -> Result<Position> {
-        let (format, root, path) = self.name(piece.job)?;
-        let kind = self.job(piece.job)?.kind;
-        tx.prepare_cached(
-            "INSERT INTO sources (kind, format, root, path, first_path, refused)
-             VALUES (?1, ?2, ?3, ?4, ?4, ?5)",
-        )?
-        .execute((kind.as_str(), format, root, path, refused))?;
-        let source = SourceId(tx.last_insert_rowid());
-        self.written.sources += 1;
-        let began = match piece.step {
-            Step::Begin { began, .. } => began,
-            _ => Began::First,
-        };
-        new_generation(tx, kind, source, 1, began, piece)
-    }
-
-    /// Ends a generation: its unterminated tail becomes a record.
-    pub(super) fn close(
-        &mut self,
-        tx: &Transaction<'_>,
-        format: &'static dyn Format,
-        origin: &Origin,
-        position: &mut Position,
-        draft: Option<Draft>,
-    ) -> Result<()> {
-        self.tails.insert(position.generation);
-        match draft {
-            Some(draft) if position.tail_length > 0 => {
-                let length = position.tail_length;
-                self.long_record(tx, format, origin, position, length, &[], draft)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Stores the tail in the ledger, and `rest` after it, as one record.
-    #[expect(clippy::too_many_arguments, reason = "everything that makes a record")]
-    fn long_record(
-        &mut self,
-        tx: &Transaction<'_>,
-        format: &'static dyn Format,
-        origin: &Origin,
-        position: &mut Position,
-        length: u64,
-        rest: &[u8],
-        draft: Draft,
-    ) -> Result<()> {
-        let seq = records::next_seq(tx)?;
-        let start = position.cursor;
-        records::insert(tx, seq, position.generation, start, length, None)?;
-        records::own_span(tx, position.generation, start, length, seq, seq)?;
-        if length < chunks::CHUNK as u64 {
-            let mut bytes = Vec::new();
-            spans::stream_tail(tx, position.generation, &mut |part| {
-                bytes.extend_from_slice(part);
-                Ok(())
-            })?;
-            bytes.extend_from_slice(rest);
-            chunks::put_pending(tx, seq, &bytes)?;
-        } else {
-            let mut rest = Some(rest.to_vec()).filter(|rest| !rest.is_empty());
-            let mut after = -1_i64;
-            chunks::store_streamed(tx, seq, &mut || {
-                let piece = tx
-                    .prepare_cached(
-                        "SELECT start, bytes, sum FROM tails WHERE generation = ?1 AND start > ?2
-                          ORDER BY start LIMIT 1",
-                    )?
-                    .query_row((position.generation, after), |row| {
-                        Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?, row.get(2)?))
-                    })
-                    .optional()?;
-                Ok(match piece {
-                    Some((start, bytes, sum)) => {
-                        sums::check(&bytes, sum, || format!("record {}", seq.0))?;
-                        after = start;
-                        Some(bytes)
-                    }
-                    None => rest.take(),
-                })
-            })?;
-        }
-        drop_tail(tx, position.generation)?;
-        tx.prepare_cached(
-            "UPDATE generations
-                SET cursor = ?2, tail_length = 0, tail_stands = 0, records = records + 1
-              WHERE id = ?1",
-        )?
-        .execute((position.generation, (start + length) as i64))?;
-        position.cursor = start + length;
-        position.tail_length = 0;
-        self.written.records += 1;
-        self.tails.insert(position.generation);
-        if self.is_projecting {
-            let record = Record { seq, start, length };
-            self.project(tx, &mut Inserts::new(tx)?, format, origin, position, record, draft)?;
-        }
-        Ok(())
-    }
-
-    /// Folds a record into the projection, which is up to date.
-    #[expect(clippy::too_many_arguments, reason = "everything that makes a record")]
-    fn project(
-        &mut self,
-        tx: &Transaction<'_>,
-        inserts: &mut Inserts<'_>,
-        format: &'static dyn Format,
-        origin: &Origin,
-        position: &Position,
-        Record { seq, start, length }: Record,
-        draft: Draft,
-    ) -> Result<()> {
-        let (source, generation) = (position.source, position.generation);
-        let is_row = position.kind == Kind::Rows;
-        let place = Place { format, origin, source, generation, start, length, is_row };
-        self.fold.record(tx, inserts, &place, seq, draft)
-    }
-
-    /// Stores a piece's own records and spans, and moves the cursor.
-    fn piece(
-        &mut self,
-        tx: &Transaction<'_>,
-        piece: &Piece,
-        mut position: Position,
-        seq: &mut Seq,
-        lengths: &mut dyn Iterator<Item = (u64, Option<Seq>)>,
-        drafts: &mut std::vec::IntoIter<Draft>,
-    ) -> Result<()> {
-        let format = format_of(self.roots, self.job(piece.job)?);
-        let stored = store_spans(tx, &piece.spans, &mut position, seq, lengths)?;
-        move_cursor(tx, piece, &position, stored.len())?;
-        if let Some(rows) = &piece.rows {
-            move_row_cursor(tx, position.generation, rows)?;
-        }
-        if piece.takes_tail || position.tail_length > 0 {
-            self.tails.insert(position.generation);
-        }
-        self.written.records += stored.len() as u64;
-        // Spans first, then the fold: it may look the line before a record up.
-        let origin = self.origin(piece.job)?;
-        let mut inserts = self.is_projecting.then(|| Inserts::new(tx)).transpose()?;
-        for (record, draft) in stored.into_iter().zip(drafts) {
-            if let Some(inserts) = &mut inserts {
-                self.project(tx, inserts, format, &origin, &position, record, draft)?;
-            }
-        }
-        if piece.is_last && position.number > 1 && position.is_fresh && self.is_projecting {
-            absent::mark(tx, position.source)?;
-        }
-        Ok(())
-    }
-
     /// Replaces the bytes of an index, and writes down what matters of the change.
     pub(super) fn index(
         &mut self,
@@ -515,22 +251,22 @@ impl<'a> Writer<'a> {
         Ok(seq)
     }
 
-    fn is_refused(&self, job: usize) -> bool {
+    pub(super) fn is_refused(&self, job: usize) -> bool {
         let known = self.jobs.get(job).and_then(|job| job.known.as_ref());
         known.is_some_and(|known| known.refused.is_some() && known.reached() == 0)
     }
 
-    fn origin(&self, job: usize) -> Result<Rc<Origin>> {
+    pub(super) fn origin(&self, job: usize) -> Result<Rc<Origin>> {
         let origin = self.origins.get(job).cloned();
         origin.ok_or_else(|| Error::damaged("a piece of no file".to_owned()))
     }
 
-    fn job(&self, number: usize) -> Result<&'a Job> {
+    pub(super) fn job(&self, number: usize) -> Result<&'a Job> {
         self.jobs.get(number).ok_or_else(|| Error::damaged("a piece of no file".to_owned()))
     }
 
     /// Format, root and path of a job.
-    fn name(&self, number: usize) -> Result<(&'static str, Vec<u8>, &'a [u8])> {
+    pub(super) fn name(&self, number: usize) -> Result<(&'static str, Vec<u8>, &'a [u8])> {
         let job = self.job(number)?;
         Ok((format_of(self.roots, job).name(), path_bytes(&job.root_path), &job.path))
     }
@@ -544,7 +280,7 @@ impl SpanPlan {
     }
 }
 
-fn format_of(roots: &[RootPath], job: &Job) -> &'static dyn Format {
+pub(super) fn format_of(roots: &[RootPath], job: &Job) -> &'static dyn Format {
     // Jobs are made from these roots; the first format is never reached.
     roots.get(job.root).map_or(quipu_transcript::format::FORMATS[0], |root| root.format)
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 use super::finding::{Findings, SYNC, Tally};
 use super::{Check, Patient};
 use crate::beside::beside;
-use crate::collect::{Found, known, path_bytes};
+use crate::collect::known::{self, Known};
+use crate::collect::{Found, path_bytes};
 use crate::wire::Severity;
 use crate::{Result, backup, clock};
 
@@ -38,7 +39,7 @@ fn uncollected(patient: &Patient<'_>, findings: &mut Findings) -> u64 {
         let bytes = path_bytes(&root.path);
         let place = (root.format.name(), bytes.as_slice(), found.path.as_slice());
         let source = by_path.get(&place).and_then(|index| patient.known.get(*index));
-        if source.is_some_and(|s| s.refused.is_some() || s.reached() >= found.stat.size) {
+        if source.is_some_and(|source| is_collected(source, found)) {
             continue;
         }
         let age = clock::now_ms().saturating_sub(found.stat.mtime_ns / 1_000_000) / DAY_MS;
@@ -66,6 +67,16 @@ fn uncollected(patient: &Patient<'_>, findings: &mut Findings) -> u64 {
         SYNC,
     );
     count
+}
+
+/// Whether all that can be collected of a file was. The length of a compressed one on disk says
+/// nothing about how much of it was read.
+fn is_collected(source: &Known, found: &Found) -> bool {
+    source.refused.is_some()
+        || match source.is_compressed() {
+            true => source.stat == found.stat,
+            false => source.reached() >= found.stat.size,
+        }
 }
 
 /// A transcript that no setting leaves out.

@@ -6,9 +6,9 @@ use super::finding::{Findings, Tally};
 use super::{Check, Patient};
 use crate::Result;
 use crate::collect::known::{self, Known};
-use crate::collect::{Reason, RootState, absolute};
+use crate::collect::{Reason, RootState, absolute, rows};
 use crate::forget::FORGOTTEN;
-use crate::wire::Severity;
+use crate::wire::{Severity, UNREADABLE};
 
 pub(super) const CHECK: Check = Check {
     name: "sources",
@@ -31,6 +31,8 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
             Reason::LeftOut(_)
             | Reason::Denied
             | Reason::SameFile
+            | Reason::Damaged(_)
+            | Reason::Odd(_)
             | Reason::NotATranscript
             | Reason::Forgotten => {}
         }
@@ -53,6 +55,7 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
     );
     refused(patient, findings);
     databases(patient, findings)?;
+    damaged(patient, findings)?;
     roots(patient, findings);
     Ok(())
 }
@@ -60,16 +63,57 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
 /// Databases that cannot be read, or not all of them.
 fn databases(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
     let Some(ledger) = &patient.ledger else { return Ok(()) };
-    let mut tally = Tally::default();
+    let (mut whole, mut parts) = (Tally::default(), Tally::default());
     for known in known::databases(ledger.conn())?.iter().filter(|known| !known.is_gone) {
         if let Some(why) = &known.refused {
-            tally.add(|| format!("{}: {why}", String::from_utf8_lossy(&known.path)));
+            whole.add(|| format!("{}: {why}", String::from_utf8_lossy(&known.path)));
+        }
+        for (reason, named) in rows::Unread::load(ledger.conn(), known.source)?.0 {
+            // A setting that leaves something out is somebody's wish.
+            let Some(why) = reason.strip_prefix(UNREADABLE) else { continue };
+            for path in &named.paths {
+                parts.add(|| format!("{path}: {why}"));
+            }
+            parts.count += named.count.saturating_sub(named.paths.len() as u64);
         }
     }
-    let what = "databases of an agent that cannot be read, or not all of them";
+    let what = "databases of an agent that cannot be read";
     let advice = "what was collected of them stays; if the agent cannot open its database either, \
-                  mend it there, then run `quipu sync`";
-    findings.tally(Severity::Warning, tally, what, advice);
+                  mend it there; the next `quipu sync` after it changes tries again";
+    findings.tally(Severity::Warning, whole, what, advice);
+    let what = "transcripts in databases that cannot be read, or not to their end; all others are";
+    let advice = "what was collected of them stays; if the agent cannot show them either, mend its \
+                  database with its own tools; the next `quipu sync` after it changes tries again";
+    findings.tally(Severity::Warning, parts, what, advice);
+    Ok(())
+}
+
+/// Compressed files that cannot be decompressed to their end.
+fn damaged(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
+    let Some(ledger) = &patient.ledger else { return Ok(()) };
+    let mut statement = ledger.conn().prepare(
+        "SELECT s.path, d.why, d.is_kept
+           FROM damaged d JOIN sources s ON s.generation = d.generation
+          WHERE s.refused IS NULL ORDER BY s.path",
+    )?;
+    let (mut kept, mut too_large) = (Tally::default(), Tally::default());
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let path = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+        let (why, is_kept): (String, bool) = (row.get(1)?, row.get(2)?);
+        let tally = if is_kept { &mut kept } else { &mut too_large };
+        tally.add(|| format!("{}: {why}", String::from_utf8_lossy(path)));
+    }
+    let what = "compressed files that cannot be decompressed to their end; the whole lines before \
+                that are collected, and the files are kept as they are";
+    let advice = "nothing need be done; if there is a sound copy of one, put it in its place, and the \
+                  next `quipu sync` reads it (`quipu restore` gives back the damaged one)";
+    findings.tally(Severity::Note, kept, what, advice);
+    let what = "compressed files that cannot be decompressed to their end and are larger than 256 MiB; \
+                only the whole lines before that are collected";
+    let advice =
+        "keep the files themselves, or put sound copies in their place and run `quipu sync`";
+    findings.tally(Severity::Warning, too_large, what, advice);
     Ok(())
 }
 

@@ -85,6 +85,24 @@ fn rows(conn: &Connection, findings: &mut Findings) -> Result<()> {
                 AND (o.seq IS NULL OR o.same_as IS NOT NULL OR o.length <> r.length OR o.seq >= r.seq)",
             "records whose bytes are said to be in a record that does not have them",
         ),
+        (
+            "SELECT d.generation FROM damaged d LEFT JOIN generations g ON g.id = d.generation
+              WHERE g.id IS NULL OR d.is_kept NOT IN (0, 1) OR d.length < 0
+                 OR d.is_kept <> EXISTS (
+                        SELECT 1 FROM damaged_bytes b WHERE b.generation = d.generation)
+                 OR (d.is_kept AND d.length <> (
+                        SELECT sum(length(b.bytes)) FROM damaged_bytes b
+                         WHERE b.generation = d.generation))
+                 OR (d.is_kept AND d.length <> (
+                        SELECT max(b.start + length(b.bytes)) FROM damaged_bytes b
+                         WHERE b.generation = d.generation))",
+            "damaged compressed files whose bytes are not complete",
+        ),
+        (
+            "SELECT b.generation FROM damaged_bytes b
+               LEFT JOIN generations g ON g.id = b.generation WHERE g.id IS NULL OR b.start < 0",
+            "compressed bytes of no generation",
+        ),
     ] {
         let mut tally = Tally::default();
         let mut statement = conn.prepare(query)?;

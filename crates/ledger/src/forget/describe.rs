@@ -42,6 +42,8 @@ pub(super) fn describe(conn: &Connection, scope: &Scope) -> Result<ForgetReport>
                 "SELECT tail_length
                         + (SELECT coalesce(sum(length), 0) FROM spans
                             WHERE generation = ?1 AND first_seq IS NOT NULL)
+                        + (SELECT coalesce(sum(length(bytes)), 0) FROM damaged_bytes
+                            WHERE generation = ?1)
                    FROM generations WHERE id = ?1",
             )?
             .query_row([generation], |row| row.get(0))?;

@@ -139,7 +139,7 @@ fn blank_pending(tx: &Transaction<'_>, changes: &Changes) -> Result<()> {
 /// Keeps of each source that it is known and never read again, and an empty life.
 fn empty_sources(tx: &Transaction<'_>, scope: &Scope) -> Result<()> {
     for generation in &scope.generations {
-        for table in ["spans", "tails", "row_cursors"] {
+        for table in ["spans", "tails", "row_cursors", "damaged", "damaged_bytes"] {
             tx.prepare_cached(&format!("DELETE FROM {table} WHERE generation = ?1"))?
                 .execute([generation])?;
         }

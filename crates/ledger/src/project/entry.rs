@@ -35,22 +35,9 @@ impl Fold {
         }
         let kind = self.kinds.number(tx, &entry.kind)?;
         let Some(name) = self.session_name(tx, place, tip, &entry)? else {
-            match first_sighting(tx, same_as, None)? {
-                Some(known) => {
-                    insert_sighting(tx, id, known.id)?;
-                    // A list of jobs that is as it once was is the newest again.
-                    if let Detail::CronJobs { jobs, .. } = &entry.detail {
-                        rows::replace_cron_jobs(tx, place, known.id, jobs)?;
-                    }
-                }
-                None => {
-                    insert(tx, inserts, place, id, kind, &Standing::default(), &entry)?;
-                    for problem in &entry.problems {
-                        self.problem(tx, id, place.source, None, problem)?;
-                    }
-                }
-            }
-            return Ok(None);
+            return self
+                .of_no_session(tx, inserts, place, id, kind, same_as, &entry)
+                .map(|()| None);
         };
         let session = self.sessions.get(tx, &name, SessionRow(id.0))?;
         let row = session.row;
@@ -112,20 +99,11 @@ impl Fold {
             supersede(at, session, older)?;
         }
         count(session, place, &entry);
-        move_leaf(tx, session, &entry, id, is_node, &mut problems)?;
+        move_leaf(tx, session, &entry, id, older, is_node, &mut problems)?;
         if is_node {
             session.tree.set_turn(id, standing.turn);
         }
-        for kind in session.calls.called(at, &entry.calls)? {
-            problems.push(Problem::new(kind, ""));
-        }
-        if !matches!(entry.detail, Detail::Document { .. }) {
-            for result in &entry.results {
-                if let Some(kind) = session.calls.answered(at, result)? {
-                    problems.push(Problem::new(kind, ""));
-                }
-            }
-        }
+        pair(at, session, &entry, &mut problems)?;
         insert(tx, inserts, place, id, kind, &standing, &entry)?;
         let mut cut = Vec::new();
         if let Some(uuid) = &entry.uuid {
@@ -163,6 +141,55 @@ impl Fold {
         }
         Ok(Some(row))
     }
+
+    /// Folds in an entry that belongs to no session.
+    #[expect(clippy::too_many_arguments, reason = "everything that makes an entry")]
+    fn of_no_session(
+        &mut self,
+        tx: &Transaction<'_>,
+        inserts: &mut Inserts<'_>,
+        place: &Place<'_>,
+        id: EntryId,
+        kind: KindId,
+        same_as: Option<EntryId>,
+        entry: &DraftEntry,
+    ) -> Result<()> {
+        let Some(known) = first_sighting(tx, same_as, None)? else {
+            insert(tx, inserts, place, id, kind, &Standing::default(), entry)?;
+            for problem in &entry.problems {
+                self.problem(tx, id, place.source, None, problem)?;
+            }
+            return Ok(());
+        };
+        insert_sighting(tx, id, known.id)?;
+        // A list of jobs that is as it once was is the newest again.
+        if let Detail::CronJobs { jobs, .. } = &entry.detail {
+            rows::replace_cron_jobs(tx, place, known.id, jobs)?;
+        }
+        Ok(())
+    }
+}
+
+/// Pairs the entry's tool calls with results, and its results with calls.
+fn pair(
+    at: tools::At<'_>,
+    session: &mut Session,
+    entry: &DraftEntry,
+    problems: &mut Vec<Problem>,
+) -> Result<()> {
+    for kind in session.calls.called(at, &entry.calls)? {
+        problems.push(Problem::new(kind, ""));
+    }
+    // A document is the output of a call, which is looked up by its name.
+    if matches!(entry.detail, Detail::Document { .. }) {
+        return Ok(());
+    }
+    for result in &entry.results {
+        if let Some(kind) = session.calls.answered(at, result)? {
+            problems.push(Problem::new(kind, ""));
+        }
+    }
+    Ok(())
 }
 
 /// Adds an entry and everything that is read from it alone.
@@ -392,16 +419,19 @@ fn move_leaf(
     session: &mut Session,
     entry: &DraftEntry,
     id: EntryId,
+    older: Option<Known>,
     is_node: bool,
     problems: &mut Vec<Problem>,
 ) -> Result<()> {
+    // A newer version stands where the older one stood.
+    let is_last = older.is_none_or(|older| session.columns.leaf == Some(older.id));
     match &entry.detail {
         Detail::Leaf { target: None } => session.columns.leaf = None,
         Detail::Leaf { target: Some(target) } => match session.find(tx, target)? {
             Some(known) => session.columns.leaf = Some(known.id),
             None => problems.push(Problem::new(ProblemKind::DanglingReference, "leaf")),
         },
-        _ if is_node && !entry.marks.is_side && !entry.marks.is_sidechain => {
+        _ if is_node && is_last && !entry.marks.is_side && !entry.marks.is_sidechain => {
             session.columns.leaf = Some(id);
         }
         _ => {}

@@ -15,6 +15,8 @@ mod row;
 mod rows;
 pub(crate) mod search;
 mod session;
+mod sessions;
+mod states;
 pub(crate) mod tail;
 mod tips;
 mod tools;
@@ -31,7 +33,8 @@ use crate::ids::{EntryId, GenerationId, Seq, SessionRow, SourceId};
 use crate::journal::Event;
 use draft::{Draft, Fact};
 pub(crate) use rows::Inserts;
-use session::{Name, Sessions};
+use session::Name;
+use sessions::Sessions;
 
 /// Where a record stands.
 #[derive(Clone, Copy)]
@@ -69,7 +72,7 @@ impl Fold {
         mut draft: Draft,
     ) -> Result<()> {
         if place.is_row {
-            let odd = row::problems(tx, place, seq, &draft)?;
+            let odd = row::problems(tx, place, seq, &mut draft)?;
             draft.problems.extend(odd);
         }
         let mut tip = self.tips.before(tx, place)?;
@@ -121,7 +124,7 @@ impl Fold {
         }
         // What is in memory of its sessions is written first: states are read from the rows.
         self.sessions.save(tx)?;
-        session::refresh_states(tx, source)?;
+        states::refresh_states(tx, source)?;
         let problem = match event {
             Event::Generation { number, began, .. } => {
                 let kind = match began.as_str() {

@@ -1,5 +1,5 @@
-//! What a row of a database says beyond its bytes: whether rows are missing before it, and whether
-//! it holds anything.
+//! What a row of a database says beyond its bytes: whether rows are missing before it, whether it
+//! holds anything, and whether that could be unpacked.
 
 use quipu_transcript::problem::{Problem, ProblemKind};
 use rusqlite::{OptionalExtension, Transaction};
@@ -14,11 +14,17 @@ pub(super) fn problems(
     tx: &Transaction<'_>,
     place: &Place<'_>,
     seq: Seq,
-    draft: &Draft,
+    draft: &mut Draft,
 ) -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
     // The lines of an archive are no rows.
     let Some(number) = number(tx, place.generation, seq)? else { return Ok(problems) };
+    // Events are compressed one by one; one that is still compressed could not be unpacked.
+    for problem in &mut draft.problems {
+        if problem.kind == ProblemKind::Encoding && problem.detail.ends_with("zstd") {
+            problem.kind = ProblemKind::DamagedEvent;
+        }
+    }
     if draft.entries.is_empty() && draft.problems.is_empty() {
         problems.push(Problem::new(ProblemKind::RowEmpty, format!("row {number}")));
     }

@@ -1,16 +1,13 @@
 //! The `sessions` table: one row per conversation, kept in memory while its records are folded in.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use foldhash::HashMap;
 use quipu_transcript::entry::TitleRank;
-use quipu_transcript::format::{self, Archive, Format, Origin, Part};
+use quipu_transcript::format::{Format, Origin, Part};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::draft::Fact;
 use super::keys;
+use super::states;
 use super::tree::Known;
-use super::usage;
 use crate::Result;
 use crate::ids::{EntryId, PackedId, SessionRow, SourceId};
 
@@ -265,7 +262,7 @@ impl Session {
         if !self.is_dirty {
             return Ok(());
         }
-        let state = state(conn, self.row)?;
+        let state = states::state(conn, self.row)?;
         let link = keys::link(conn, name)?.unwrap_or_default();
         let c = &self.columns;
         conn.prepare_cached(
@@ -368,145 +365,5 @@ impl Columns {
         }
         (self.title, self.title_rank) = (title, rank);
         true
-    }
-}
-
-/// What has become of a session's files: `live`, `archived`, `deleted`, `gone`, or `lost` if there
-/// never was a transcript to collect.
-fn state(conn: &Connection, session: SessionRow) -> Result<&'static str> {
-    let mut statement = conn.prepare_cached(
-        "SELECT s.kind, s.format, s.path, s.is_gone
-           FROM session_sources ss JOIN sources s ON s.id = ss.source
-          WHERE ss.session = ?1 AND ss.part IN ('transcript', 'agent', 'subagent')",
-    )?;
-    let mut rows = statement.query([session])?;
-    let mut best: Option<&'static str> = None;
-    while let Some(row) = rows.next()? {
-        let archive = format::by_name(row.get_ref(1)?.as_str().unwrap_or_default())
-            .and_then(|format| format.origin(row.get_ref(2).ok()?.as_blob().ok()?).archive);
-        let state = match (row.get::<_, bool>(3)?, archive) {
-            (true, _) => "gone",
-            (false, Some(Archive::Deleted)) => "deleted",
-            (false, Some(Archive::Reset | Archive::Backup | Archive::Imported | Archive::Cold)) => {
-                "archived"
-            }
-            (false, None) => "live",
-        };
-        // Alphabetical order happens to be wrong; this is the order of liveliness.
-        let order = ["gone", "deleted", "archived", "live"];
-        let rank = |state| order.iter().position(|other| *other == state);
-        if best.is_none_or(|best| rank(state) > rank(best)) {
-            best = Some(state);
-        }
-    }
-    Ok(best.unwrap_or("lost"))
-}
-
-/// Brings the state of every session of a source up to date.
-pub(crate) fn refresh_states(conn: &Connection, source: SourceId) -> Result<()> {
-    let sessions: Vec<SessionRow> = conn
-        .prepare_cached("SELECT session FROM session_sources WHERE source = ?1")?
-        .query_map([source], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
-    for session in sessions {
-        let state = state(conn, session)?;
-        conn.prepare_cached("UPDATE sessions SET state = ?2 WHERE id = ?1 AND state <> ?2")?
-            .execute((session, state))?;
-    }
-    Ok(())
-}
-
-/// The sessions that are being folded, by name and by row.
-#[derive(Debug, Default)]
-pub(crate) struct Sessions {
-    rows: HashMap<Name, SessionRow>,
-    /// In the order of their rows, so that what they hold is written in order.
-    open: BTreeMap<SessionRow, (Name, Session)>,
-    /// Responses whose bills were written and have to be compared with their copies.
-    billed: BTreeSet<i64>,
-    /// How their sums changed.
-    quarters: super::quarters::Quarters,
-}
-
-/// At most this many sessions are kept open between two commits.
-const MOST_OPEN: usize = 16;
-
-/// … and at most about this many of their entries.
-const MOST_ENTRIES: usize = 32 << 10;
-
-impl Sessions {
-    /// The session of that name, created by the record `seq` if there is none.
-    pub(crate) fn get(
-        &mut self,
-        conn: &Connection,
-        name: &Name,
-        seq: SessionRow,
-    ) -> Result<&mut Session> {
-        let row = match self.rows.get(name) {
-            Some(row) => *row,
-            None => {
-                let entries: usize =
-                    self.open.values().map(|(_, session)| session.tree.len()).sum();
-                if self.open.len() >= MOST_OPEN || entries >= MOST_ENTRIES {
-                    self.close(conn)?;
-                }
-                let session = match Session::load(conn, name)? {
-                    Some(session) => session,
-                    None => Session::new(seq),
-                };
-                let row = session.row;
-                self.rows.insert(name.clone(), row);
-                self.open.insert(row, (name.clone(), session));
-                row
-            }
-        };
-        self.open
-            .get_mut(&row)
-            .map(|(_, session)| session)
-            .ok_or_else(|| crate::Error::damaged("a session lost its row".to_owned()))
-    }
-
-    /// The name of the session of that row.
-    pub(crate) fn name_of(
-        &self,
-        conn: &Connection,
-        format: &'static dyn Format,
-        row: SessionRow,
-    ) -> Result<Option<Name>> {
-        if let Some((name, _)) = self.open.get(&row) {
-            return Ok(Some(name.clone()));
-        }
-        Ok(conn
-            .prepare_cached("SELECT agent, session_id FROM sessions WHERE id = ?1")?
-            .query_row([row], |row| {
-                Ok(Name { format: format.name(), agent: row.get(0)?, id: row.get(1)? })
-            })
-            .optional()?)
-    }
-
-    /// Writes all rows that changed.
-    pub(crate) fn save(&mut self, conn: &Connection) -> Result<()> {
-        for (name, session) in self.open.values_mut() {
-            session.save(conn, name)?;
-            session.calls.save(conn, session.row)?;
-            let (billed, quarters) = (&mut self.billed, &mut self.quarters);
-            session.bills.save(conn, session.row, session.is_complete, billed, quarters)?;
-        }
-        Ok(())
-    }
-
-    /// Decides which copies of the responses that were billed since the last commit count, and
-    /// brings their sums up to date. All sessions must be saved.
-    pub(crate) fn recount(&mut self, conn: &Connection) -> Result<()> {
-        usage::recount_all(conn, std::mem::take(&mut self.billed), &mut self.quarters)?;
-        self.quarters.save(conn)
-    }
-
-    /// Writes all rows that changed and lets go of them.
-    pub(crate) fn close(&mut self, conn: &Connection) -> Result<()> {
-        self.save(conn)?;
-        self.rows.clear();
-        self.open.clear();
-        Ok(())
     }
 }

@@ -1,8 +1,12 @@
 //! Questions to the ledger. Reading only.
 
+mod cron;
+pub(crate) mod databases;
 pub(crate) mod find;
 mod listed;
+mod notes;
 mod sessions;
+mod sql;
 mod status;
 mod story;
 mod tree;
@@ -15,9 +19,12 @@ use crate::ids::SessionRow;
 use crate::ledger::Ledger;
 use crate::wire::Cursor;
 
+pub use cron::{cron_jobs, cron_runs};
 pub use listed::Filter;
 pub(crate) use listed::project_name;
+pub use notes::{note_versions, notes};
 pub use sessions::{Sessions, projects, session, session_rows, sessions};
+pub use sql::{SqlAnswer, SqlLimits, sql};
 pub use status::{status, status_without_ledger};
 pub use story::{Choice, Story};
 pub use tree::tree;
@@ -39,10 +46,12 @@ pub fn cursors(ledger: &Ledger) -> Result<Vec<Cursor>> {
                 (SELECT min(t.session_id)
                    FROM session_sources ss JOIN sessions t ON t.id = ss.session
                   WHERE ss.source = s.id AND ss.part <> 'prompt_history'),
-                CASE WHEN s.kind = 'rows' AND g.cursor = 0 THEN 'database' ELSE s.kind END,
+                CASE WHEN s.kind = 'rows' AND g.cursor = 0 AND d.why IS NULL
+                     THEN 'database' ELSE s.kind END,
                 r.last_row, r.rows
            FROM sources s JOIN generations g ON g.id = s.generation
            LEFT JOIN row_cursors r ON r.generation = g.id
+           LEFT JOIN damaged d ON d.generation = g.id
           WHERE s.kind IN ('file', 'rows')
           ORDER BY s.format, s.root, s.path",
     )?;

@@ -252,7 +252,7 @@ fn turns(conn: &Connection, session: SessionRow) -> Result<Turns> {
 }
 
 /// The first prompt that is more than a command.
-fn real_prompt(conn: &Connection, session: SessionRow) -> Result<Option<String>> {
+pub(super) fn real_prompt(conn: &Connection, session: SessionRow) -> Result<Option<String>> {
     let mut statement = conn.prepare_cached(
         "SELECT m.text FROM turns t JOIN message_texts m ON m.id = t.id
           WHERE t.session = ?1 AND substr(m.text, 1, 1) <> '/' ORDER BY t.id LIMIT 1",

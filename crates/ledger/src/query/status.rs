@@ -4,19 +4,21 @@ use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use quipu_transcript::format::{FORMATS, Format};
-use rusqlite::Connection;
+use quipu_transcript::format::{FORMATS, Format, Part};
+use rusqlite::{Connection, Rows};
 
+use super::databases;
 use crate::beside::log_length;
 use crate::collect::{
-    Discovery, RootPath, RootState, absolute, discover, known, leave_out, resolve, rows, summarise,
+    Discovery, MOST_NAMED, RootPath, RootState, absolute, discover, known, leave_out, resolve,
+    summarise,
 };
 use crate::forget::{FORGOTTEN, Forgotten};
 use crate::ledger::Ledger;
 use crate::wire::{
     FormatStatus, LedgerStatus, OldestTranscript, PriorityStatus, RootStatus, SkippedFiles, Status,
 };
-use crate::{Result, clock, schema};
+use crate::{Result, clock, damaged, schema};
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
@@ -64,6 +66,7 @@ fn describe(conn: &Connection, ledger: LedgerStatus, roots: &[RootPath]) -> Resu
         partly_indexed: count(conn, "SELECT count(*) FROM partly_indexed")?,
         absent_records: count(conn, "SELECT count(*) FROM absent")?,
         provisional: count(conn, "SELECT count(*) FROM entries WHERE id < 0")?,
+        not_kept: count(conn, "SELECT count(*) FROM damaged WHERE NOT is_kept")?,
     })
 }
 
@@ -100,16 +103,23 @@ fn format_status(
     let mut skipped = summarise(roots, &discovery.skipped);
     skipped.retain(|skipped| skipped.format == name);
     skipped.append(&mut refused(conn, name)?);
+    let (database_files, mut unread) = databases::all(conn, name)?;
+    skipped.append(&mut unread);
     let (sources, records, bytes, gone, rewritten, database_sessions, databases) = conn.query_row(
         "SELECT count(DISTINCT CASE WHEN s.kind = 'file' THEN s.id END),
                 coalesce(sum(g.records), 0),
                 coalesce(sum(CASE WHEN g.id = s.generation THEN g.cursor + g.tail_length
-                    + coalesce((SELECT length FROM indexes i WHERE i.source = s.id), 0) END), 0),
+                    + coalesce((SELECT length FROM indexes i WHERE i.source = s.id), 0)
+                    + coalesce((SELECT length FROM damaged d
+                                 WHERE d.generation = g.id AND is_kept), 0) END), 0),
                 count(DISTINCT CASE WHEN s.is_gone THEN s.id END),
                 count(DISTINCT CASE WHEN g.number > 1 THEN s.id END),
-                count(DISTINCT CASE WHEN s.kind = 'rows' AND g.cursor > 0 THEN s.id END),
-                count(DISTINCT CASE WHEN s.kind = 'rows' AND g.cursor = 0 THEN s.id END)
+                count(DISTINCT CASE WHEN s.kind = 'rows' AND (g.cursor > 0 OR d.why <> '')
+                                    THEN s.id END),
+                count(DISTINCT CASE WHEN s.kind = 'rows' AND g.cursor = 0 AND d.why IS NULL
+                                    THEN s.id END)
            FROM sources s JOIN generations g ON g.source = s.id
+           LEFT JOIN damaged d ON d.generation = g.id
           WHERE s.kind IN ('file', 'rows') AND s.format = ?1 AND s.refused IS NULL",
         [name],
         |row| {
@@ -155,11 +165,13 @@ fn format_status(
         sources,
         databases,
         database_sessions,
-        warnings: newer_databases(conn, name)?,
+        database_files,
+        warnings: databases::newer(conn, name)?,
         records,
         bytes,
         priorities: priorities(conn, format)?,
         skipped,
+        damaged: damaged(conn, name)?,
         unknown_types: counts(
             conn,
             "SELECT e.type, count(*)
@@ -184,7 +196,9 @@ fn priorities(conn: &Connection, format: &dyn Format) -> Result<Vec<PriorityStat
         "SELECT s.first_path,
                 sum(g.records),
                 sum(CASE WHEN g.id = s.generation THEN g.cursor + g.tail_length
-                    + coalesce((SELECT length FROM indexes i WHERE i.source = s.id), 0) ELSE 0 END),
+                    + coalesce((SELECT length FROM indexes i WHERE i.source = s.id), 0)
+                    + coalesce((SELECT length FROM damaged d
+                                 WHERE d.generation = g.id AND is_kept), 0) ELSE 0 END),
                 s.kind = 'file'
            FROM sources s JOIN generations g ON g.source = s.id
           WHERE s.kind IN ('file', 'rows') AND s.format = ?1 AND s.refused IS NULL
@@ -198,60 +212,74 @@ fn priorities(conn: &Connection, format: &dyn Format) -> Result<Vec<PriorityStat
         let group = priorities.entry(priority).or_insert_with(|| PriorityStatus {
             priority,
             sources: 0,
+            database_sources: 0,
             records: 0,
             bytes: 0,
         });
-        group.sources += row.get::<_, i64>(3)?.cast_unsigned();
+        let is_file: bool = row.get(3)?;
+        let is_database = format.origin(path).part == Part::Database;
+        group.sources += u64::from(is_file);
+        group.database_sources += u64::from(!is_file && !is_database);
         group.records += row.get::<_, i64>(1)?.cast_unsigned();
         group.bytes += row.get::<_, i64>(2)?.cast_unsigned();
     }
     Ok(priorities.into_values().collect())
 }
 
-/// Files of unknown names in which nothing was found.
+/// Files of unknown names in which nothing was found, and databases that cannot be read.
 fn refused(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
     let mut statement = conn.prepare(
-        "SELECT refused, count(*), min(path) FROM sources
+        "SELECT refused, path, 0 FROM sources
           WHERE format = ?1 AND refused IS NOT NULL AND refused <> ?2 AND is_gone = 0
-          GROUP BY refused",
+          ORDER BY refused, path",
     )?;
-    Ok(statement
-        .query_map([format, FORGOTTEN], |row| {
-            Ok(SkippedFiles {
-                format: format.to_owned(),
-                reason: row.get(0)?,
-                files: row.get::<_, i64>(1)?.cast_unsigned(),
-                paths: vec![String::from_utf8_lossy(row.get_ref(2)?.as_blob()?).into_owned()],
-            })
-        })?
-        .collect::<Result<_, _>>()?)
+    grouped(format, statement.query([format, FORGOTTEN])?)
 }
 
-/// Databases of a newer schema than was looked at: read, but perhaps not all of it is understood.
-fn newer_databases(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
-    let mut statement = conn.prepare(
-        "SELECT r.last_row, count(*), min(s.path)
-           FROM sources s JOIN generations g ON g.id = s.generation
-           JOIN row_cursors r ON r.generation = g.id
-          WHERE s.kind = 'rows' AND g.cursor = 0 AND s.is_gone = 0 AND s.refused IS NULL
-            AND s.format = ?1 AND r.last_row > ?2
-          GROUP BY r.last_row",
-    )?;
-    let known = rows::NEWEST_SCHEMA;
-    Ok(statement
-        .query_map((format, known), |row| {
-            let schema: i64 = row.get(0)?;
-            Ok(SkippedFiles {
+/// Compressed files, and archives in databases, that cannot be decompressed to their end.
+fn damaged(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
+    let mut groups = Vec::new();
+    for is_kept in [true, false] {
+        let mut statement = conn.prepare(
+            "SELECT d.why, s.path, s.kind = 'rows'
+               FROM damaged d JOIN sources s ON s.generation = d.generation
+              WHERE s.format = ?1 AND s.refused IS NULL AND d.is_kept = ?2
+              ORDER BY s.kind, d.why, s.path",
+        )?;
+        let mut found = grouped(format, statement.query((format, is_kept))?)?;
+        for group in &mut found {
+            group.reason = damaged::text(&group.reason, is_kept);
+        }
+        groups.append(&mut found);
+    }
+    Ok(groups)
+}
+
+/// Groups rows of a reason, a path, and whether that is in a database; those of a group follow one
+/// another.
+fn grouped(format: &str, mut rows: Rows<'_>) -> Result<Vec<SkippedFiles>> {
+    let mut groups: Vec<SkippedFiles> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (reason, in_database): (String, bool) = (row.get(0)?, row.get(2)?);
+        let path = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+        let path = String::from_utf8_lossy(path).into_owned();
+        match groups.last_mut() {
+            Some(group) if (&group.reason, group.in_database) == (&reason, in_database) => {
+                group.files += 1;
+                if group.paths.len() < MOST_NAMED {
+                    group.paths.push(path);
+                }
+            }
+            _ => groups.push(SkippedFiles {
                 format: format.to_owned(),
-                reason: format!(
-                    "schema {schema} of a database is newer than this quipu knows ({known}): \
-                     collected as far as it is understood"
-                ),
-                files: row.get::<_, i64>(1)?.cast_unsigned(),
-                paths: vec![String::from_utf8_lossy(row.get_ref(2)?.as_blob()?).into_owned()],
-            })
-        })?
-        .collect::<Result<_, _>>()?)
+                reason,
+                files: 1,
+                paths: vec![path],
+                in_database,
+            }),
+        }
+    }
+    Ok(groups)
 }
 
 /// The transcript that the agent's clean-up would take first.

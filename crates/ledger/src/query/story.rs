@@ -76,17 +76,20 @@ impl<'l> Story<'l> {
     ) -> Result<()> {
         let mut chosen = Chosen::new(self.conn, self.row, &self.plan, choice)?;
         let mut teller = Teller::new(self)?;
-        let start = match choice.last {
-            Some(count) => teller.start_of_last(&mut chosen, count)?,
-            None => chosen.start(),
-        };
-        // The way back to the beginning has told the choice about entries that come again.
-        let mut chosen = Chosen::new(self.conn, self.row, &self.plan, choice)?;
+        let mut start = chosen.start();
+        if let Some(count) = choice.last {
+            start = teller.start_of_last(&mut chosen, count)?;
+            // On the way back it has heard entries that come again.
+            chosen = Chosen::new(self.conn, self.row, &self.plan, choice)?;
+        }
         let mut rows = Rows::forward(self.conn, self.row, &self.plan, start);
         let mut flow = ControlFlow::Continue(());
         while flow.is_continue()
             && let Some(row) = rows.next()?
         {
+            if chosen.is_over(&row) {
+                return Ok(());
+            }
             if chosen.wants_row(&row) {
                 flow = teller.record(&row, &mut chosen, each)?;
             }

@@ -106,8 +106,7 @@ impl Drawing<'_> {
         let mut run = Run::default();
         let mut parent = way.parent;
         let mut at = way.node;
-        loop {
-            let Some(node) = self.nodes.get(at) else { break };
+        while let Some(node) = self.nodes.get(at) {
             if let Some(notable) = node.notable {
                 self.end_run(&mut run, way.depth, &mut parent)?;
                 self.notable(node, notable, way.depth, &mut parent)?;

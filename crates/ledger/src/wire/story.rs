@@ -38,7 +38,7 @@ pub struct StoryHead {
     pub git_branch: Option<String>,
     /// The last model.
     pub model: Option<String>,
-    /// Its title.
+    /// Its title; at last the first prompt that is no command.
     pub title: Option<String>,
     /// The first prompt.
     pub first_prompt: Option<String>,

@@ -358,6 +358,9 @@ impl Home {
             "indexes",
             "row_cursors",
             "record_rows",
+            "damaged",
+            "damaged_bytes",
+            "unread",
         ];
         let names = rows(
             &conn,

@@ -17,7 +17,7 @@ fn ask(home: &Home, by: UsageBy, change: impl FnOnce(&mut UsageRequest<'_>)) -> 
         by,
         since: None,
         until: None,
-        agent: None,
+        sessions: None,
         zone: TimeZone::UTC,
         prices: &prices,
     };

@@ -31,6 +31,8 @@ pub(super) struct Page<'c> {
     is_narrowed_to_tools: bool,
     last: Last,
     day: Option<String>,
+    /// The agent's file no longer holds what is being told.
+    is_absent: bool,
     is_empty: bool,
 }
 
@@ -53,6 +55,7 @@ impl<'c> Page<'c> {
             is_narrowed_to_tools: choice.role == Some(Role::Tool),
             last: Last::Nothing,
             day: None,
+            is_absent: false,
             is_empty: true,
         }
     }
@@ -69,15 +72,17 @@ impl<'c> Page<'c> {
             head.git_branch.clone().filter(|branch| !branch.is_empty()),
             head.model.clone(),
             head.started_at.map(minute),
-            Some(count(head.turns, "turn")),
         ];
         let facts: Vec<String> = facts.into_iter().flatten().collect();
-        let mut id = Text::of(Look::Dim, &head.id);
+        let turns = count(head.turns, "turn");
+        let mut id = Text::of(Look::Dim, format!("{} · {turns}", head.id));
         if head.state != "live" {
             id = id.with(Look::Warning, format!(" · {}", head.state));
         }
         self.context.output.line(Text::of(Look::Bold, title(head, self.width())))?;
-        self.context.output.line(Text::of(Look::Dim, facts.join(" · ")))?;
+        for line in joined(&facts, self.room(0)) {
+            self.context.output.laid_out(&Text::of(Look::Dim, line))?;
+        }
         self.context.output.line(id)?;
         for (word, other) in [
             ("works for", &head.parent),
@@ -94,6 +99,15 @@ impl<'c> Page<'c> {
     /// What one entry tells.
     pub(super) fn item(&mut self, item: &StoryItem<'_>) -> Result<()> {
         self.is_empty = false;
+        if item.speaks() && std::mem::replace(&mut self.is_absent, item.is_absent) != item.is_absent
+        {
+            let said = if item.is_absent {
+                "from here on no longer in the agent's file"
+            } else {
+                "in the agent's file again"
+            };
+            self.mark(Look::Dim, "∅", said)?;
+        }
         if let Some(rewind) = &item.rewind {
             self.mark(Look::Warning, "↶", &rewound(rewind))?;
         }
@@ -123,9 +137,6 @@ impl<'c> Page<'c> {
         }
         if item.is_provisional {
             self.mark(Look::Dim, "…", "this line is not finished yet")?;
-        }
-        if item.is_absent && item.speaks() {
-            self.mark(Look::Dim, "∅", "no longer in the agent's file")?;
         }
         Ok(())
     }
@@ -357,6 +368,27 @@ impl<'c> Page<'c> {
 pub(in crate::commands) fn title(head: &StoryHead, width: usize) -> String {
     let said = head.title.as_deref().unwrap_or("untitled");
     one_line(said, width.min(WIDEST))
+}
+
+/// Facts on as few lines as they fit on, none of them broken unless it is longer than a line.
+fn joined(facts: &[String], room: Option<usize>) -> Vec<String> {
+    const BETWEEN: &str = " · ";
+    let mut lines: Vec<String> = Vec::new();
+    for fact in facts {
+        let fact = one_line(fact, room.unwrap_or(usize::MAX));
+        match lines.last_mut() {
+            Some(line)
+                if room.is_none_or(|room| {
+                    Text::plain(&*line).width() + BETWEEN.len() + Text::plain(&fact).width() <= room
+                }) =>
+            {
+                line.push_str(BETWEEN);
+                line.push_str(&fact);
+            }
+            _ => lines.push(fact),
+        }
+    }
+    lines
 }
 
 fn rewound(rewind: &Rewind) -> String {

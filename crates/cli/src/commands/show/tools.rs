@@ -49,10 +49,12 @@ pub(super) fn result(
         if result.is_orphan {
             note = note.with(Look::Dim, " · answers no call");
         }
-        let mark = match result.outcome {
-            Outcome::Fine => Text::of(Look::Dim, "  ↳ "),
-            outcome => mark(Some(outcome)),
+        let look = match result.outcome {
+            Outcome::Fine => Look::Dim,
+            Outcome::Mentions => Look::Warning,
+            Outcome::Failed => Look::Bad,
         };
+        let mark = Text::of(look, "  ↳ ");
         lines.push(line(mark, name, result.about.as_deref(), note, room));
     }
     if is_open {

@@ -9,6 +9,8 @@ pub(super) struct Layout {
     pub(super) bar: usize,
     /// Input, output, cache.
     pub(super) has_kinds: bool,
+    /// There is room for long titles.
+    pub(super) is_wide: bool,
     /// A session's id and its last day.
     pub(super) has_last: bool,
 }
@@ -17,7 +19,12 @@ impl Layout {
     pub(super) fn of(width: Option<usize>, of_sessions: bool) -> Layout {
         let width = width.unwrap_or(usize::MAX);
         match of_sessions {
-            true => Layout { bar: 0, has_kinds: width >= 110, has_last: width >= 70 },
+            true => Layout {
+                bar: 0,
+                has_kinds: width >= 110,
+                is_wide: width >= 140,
+                has_last: width >= 70,
+            },
             false => Layout {
                 bar: match width {
                     110.. => 24,
@@ -27,6 +34,7 @@ impl Layout {
                     _ => 0,
                 },
                 has_kinds: width >= 76,
+                is_wide: width >= 100,
                 has_last: false,
             },
         }

@@ -12,6 +12,8 @@ pub(super) struct Asked {
     pub(super) since: Option<i64>,
     pub(super) until: Option<i64>,
     pub(super) words: String,
+    /// Nobody named a time; only the last days are shown.
+    pub(super) is_recent: bool,
 }
 
 /// A person sees this many days unless they ask for others.
@@ -21,6 +23,11 @@ const DAYS: i32 = 30;
 pub(super) fn asked(args: &Args, is_json: bool, zone: &TimeZone) -> Result<Asked> {
     let now = Timestamp::now().to_zoned(zone.clone());
     let mut words = Vec::new();
+    let is_recent = args.by == By::Daily
+        && args.since.is_none()
+        && args.until.is_none()
+        && !args.all
+        && !is_json;
     let since = match &args.since {
         Some(text) => {
             let time = Timestamp::from_millisecond(filters::since(text)?).unwrap_or_default();
@@ -28,7 +35,7 @@ pub(super) fn asked(args: &Args, is_json: bool, zone: &TimeZone) -> Result<Asked
             words.push(format!("since {}", day.date()));
             Some(day)
         }
-        None if args.by == By::Daily && args.until.is_none() && !args.all && !is_json => {
+        None if is_recent => {
             words.push(format!("in the last {DAYS} days"));
             let first = now.checked_sub((DAYS - 1).days()).unwrap_or_else(|_| now.clone());
             Some(start_of_day(&first))
@@ -48,7 +55,7 @@ pub(super) fn asked(args: &Args, is_json: bool, zone: &TimeZone) -> Result<Asked
         words.push("all that is known".to_owned());
     }
     let since = since.map(|since| since.timestamp().as_millisecond());
-    Ok(Asked { since, until, words: words.join(", ") })
+    Ok(Asked { since, until, words: words.join(", "), is_recent })
 }
 
 fn start_of_day(time: &Zoned) -> Zoned {

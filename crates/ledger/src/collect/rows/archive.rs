@@ -13,9 +13,11 @@ use super::refusal::{Refusal, Stop, theirs};
 use super::session::{Reading, text};
 use super::tables::{ArchiveTable, Tables};
 use crate::collect::batch::Began;
-use crate::collect::decompress;
+use crate::collect::decompress::{self, CUT_OFF, NO_ZSTD};
+use crate::collect::known::Known;
 use crate::collect::plan::Job;
 use crate::collect::rewrite::OldLines;
+use crate::damaged::{self, Damage};
 
 /// A larger archive is not read.
 const LARGEST: i64 = 256 << 20;
@@ -130,14 +132,15 @@ impl Archive {
 }
 
 impl Reading<'_, '_> {
-    /// Reads an archive that is new, or not the one that the ledger has under its name.
+    /// Reads an archive that is new, or not the one that the ledger has under its name. Returns how
+    /// it is damaged, if it is.
     pub(super) fn archive(
         &mut self,
         job: &Job,
         number: usize,
         origin: &Origin,
         archive: &Archive,
-    ) -> Result<(), Stop> {
+    ) -> Result<Option<Damage>, Stop> {
         if archive.length > LARGEST {
             return Err(Refusal::lasting("an archive of it is larger than 256 MiB").into());
         }
@@ -150,6 +153,11 @@ impl Reading<'_, '_> {
                 })
             })
             .map_err(theirs)?;
+        if let Some(known) = &job.known
+            && let Some(damage) = self.still_damaged(known, archive, &blob)?
+        {
+            return Ok(Some(damage));
+        }
         let mut cutting = match &job.known {
             None => Cutting::begin(number, self.format, origin, Began::First, None),
             Some(known) => {
@@ -163,17 +171,40 @@ impl Reading<'_, '_> {
         cutting.rows.rewrite.clone_from(&archive.hash);
         cutting.rows.last_row = 0;
         cutting.written_ns = archive.written_ns;
-        let outcome = match decompressed(&blob) {
+        let damage = match decompressed(&blob) {
             Ok(mut lines) => {
                 let most = decompress::most(blob.len() as u64).min(LONGEST);
-                self.lines(&mut cutting, &mut *lines, most)
+                self.lines(&mut cutting, &mut *lines, most)?
             }
-            Err(_) => Err(damaged().into()),
+            Err(_) => Some(NO_ZSTD),
         };
+        if let Some(why) = damage {
+            cutting.damaged(why, &blob, self.builder)?;
+            return Ok(Some(Damage { why: why.to_owned(), length: blob.len() as u64 }));
+        }
         if cutting.has_news {
             cutting.piece(true, self.builder)?;
         }
-        outcome
+        Ok(None)
+    }
+
+    /// How an archive is damaged that was so when it was last read, and did not change since.
+    fn still_damaged(
+        &self,
+        known: &Known,
+        archive: &Archive,
+        blob: &[u8],
+    ) -> Result<Option<Damage>, Stop> {
+        let is_alike = known.rows.as_ref().is_some_and(|rows| rows.rewrite == archive.hash);
+        let Some(damage) = damaged::of(self.ours, known.generation)?.filter(|_| is_alike) else {
+            return Ok(None);
+        };
+        let mut rest = Some(blob);
+        damaged::stream(self.ours, known.generation, &mut |part| {
+            rest = rest.and_then(|rest| rest.strip_prefix(part));
+            Ok(())
+        })?;
+        Ok(rest.is_some_and(<[u8]>::is_empty).then_some(damage))
     }
 
     fn lines(
@@ -181,7 +212,7 @@ impl Reading<'_, '_> {
         cutting: &mut Cutting<'_>,
         lines: &mut dyn BufRead,
         most: u64,
-    ) -> Result<(), Stop> {
+    ) -> Result<Option<&'static str>, Stop> {
         let mut line = Vec::new();
         let mut length = 0;
         loop {
@@ -189,25 +220,23 @@ impl Reading<'_, '_> {
             let is_read = read_line(lines, &mut line);
             length += line.len() as u64;
             if length > most || line.len() > LONGEST_LINE {
-                return Err(Refusal::lasting("an archive of it is absurdly large").into());
+                return Ok(Some("decompresses to absurdly much"));
             }
-            if !line.is_empty() {
+            // Half a line before the damage is in the compressed bytes.
+            if !line.is_empty() && is_read.is_ok() {
                 cutting.line(&line, None, self.builder, self.work)?;
             }
             match is_read {
                 Ok(true) => {}
-                Ok(false) => return Ok(()),
-                Err(_) => return Err(damaged().into()),
+                Ok(false) => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Some(CUT_OFF)),
+                Err(_) => return Ok(Some(NO_ZSTD)),
             }
             if self.builder.is_full() {
                 cutting.piece(false, self.builder)?;
             }
         }
     }
-}
-
-fn damaged() -> Refusal {
-    Refusal::lasting("damaged: an archive in it cannot be decompressed")
 }
 
 fn decompressed(blob: &[u8]) -> std::io::Result<Box<dyn BufRead + '_>> {

@@ -12,6 +12,7 @@ use crate::collect::known::{HEAD, Known, Print, print};
 use crate::collect::lines::Cut;
 use crate::collect::read::Work;
 use crate::collect::rewrite::OldLines;
+use crate::damaged::{Compressed, Damage, PIECE};
 use crate::ids::GenerationId;
 use crate::project::draft::{Draft, Drafter, mark_unterminated};
 use crate::{Result, spans};
@@ -128,11 +129,38 @@ impl<'a> Cutting<'a> {
 
     /// Hands what was cut to the writer.
     pub(super) fn piece(&mut self, is_last: bool, builder: &mut Builder<'_>) -> Result<()> {
+        let piece = self.take(is_last);
+        builder.piece(piece)
+    }
+
+    /// Ends an archive that cannot be decompressed to its end, with its bytes as they are. As it is
+    /// larger than what was read of it, it is looked at again when the database changes.
+    pub(super) fn damaged(
+        &mut self,
+        why: &'static str,
+        bytes: &[u8],
+        builder: &mut Builder<'_>,
+    ) -> Result<()> {
+        self.piece(false, builder)?;
+        let mut start = 0;
+        for part in bytes.chunks(PIECE) {
+            let mut piece = self.take(false);
+            piece.compressed = Some(Compressed::Piece(start, part.to_vec()));
+            builder.piece(piece)?;
+            start += part.len() as u64;
+        }
+        let mut last = self.take(false);
+        last.is_last = true;
+        last.damage = Some(Damage { why: why.to_owned(), length: bytes.len() as u64 });
+        builder.piece(last)
+    }
+
+    fn take(&mut self, is_last: bool) -> Piece {
         let spans = std::mem::take(&mut self.cut.spans);
         self.at += spans.iter().map(SpanPlan::length).sum::<u64>();
         // A life that was not read to its end is larger than what was read of it.
         let size = if is_last { self.at } else { self.at + 1 };
-        builder.piece(Piece {
+        Piece {
             job: self.job,
             step: self.step.take().unwrap_or(Step::Continue),
             is_last,
@@ -145,8 +173,9 @@ impl<'a> Cutting<'a> {
             is_still: true,
             rows: Some(self.rows.clone()),
             index: None,
+            compressed: None,
             damage: None,
-        })
+        }
     }
 }
 

@@ -23,18 +23,16 @@ pub(super) struct Event {
 impl Event {
     /// Reads the first four columns of a row.
     pub(super) fn of(row: &Row<'_>) -> rusqlite::Result<Event> {
-        let (mut line, mut odd) = match (row.get_ref(0)?, row.get_ref(1)?) {
+        let (line, mut odd) = match (row.get_ref(0)?, row.get_ref(1)?) {
             (ValueRef::Text(bytes) | ValueRef::Blob(bytes), _) => (bytes.to_vec(), None),
             (ValueRef::Integer(number), _) => (number.to_string().into_bytes(), None),
             (ValueRef::Real(number), _) => (number.to_string().into_bytes(), None),
             (ValueRef::Null, ValueRef::Blob(packed) | ValueRef::Text(packed)) => {
                 match unpacked(packed) {
                     Some(bytes) => (bytes, None),
-                    // Kept as it is: better than nothing, and perhaps somebody can mend it.
-                    None => (
-                        packed.to_vec(),
-                        Some("a compressed event that cannot be read; kept as it is"),
-                    ),
+                    // Kept as it is: better than nothing, and perhaps somebody can mend it. The fold
+                    // counts it.
+                    None => return Event::with(packed.to_vec(), None, row),
                 }
             }
             (ValueRef::Null, _) => (Vec::new(), None),
@@ -42,8 +40,16 @@ impl Event {
         if let (ValueRef::Integer(length), None) = (row.get_ref(2)?, odd)
             && usize::try_from(length) != Ok(line.len())
         {
-            odd = Some("an event whose length is not what its row says; kept");
+            odd = Some("an event whose length is not what its row says; kept as it is");
         }
+        Event::with(line, odd, row)
+    }
+
+    fn with(
+        mut line: Vec<u8>,
+        odd: Option<&'static str>,
+        row: &Row<'_>,
+    ) -> rusqlite::Result<Event> {
         line.push(b'\n');
         let written_ns = match row.get_ref(3)? {
             ValueRef::Integer(milliseconds) => milliseconds.checked_mul(1_000_000),

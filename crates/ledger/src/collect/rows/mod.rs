@@ -25,8 +25,9 @@ mod session;
 mod source;
 mod tables;
 mod task;
+mod unread;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -43,12 +44,14 @@ use super::write::Writer;
 use super::{Pending, Progress, is_over};
 use crate::forget::Forgotten;
 use crate::ledger::Ledger;
+use crate::query::databases::newer;
 use crate::wire::{SyncReport, UNREADABLE};
 use crate::{Result, indexes};
 use open::{Database, Files};
 use refusal::{Refusal, Stop, theirs};
 pub(crate) use tables::NEWEST as NEWEST_SCHEMA;
 use tables::Tables;
+pub(crate) use unread::Unread;
 
 /// Takes the databases out of what was found.
 pub(super) fn take(discovery: &mut Discovery) -> Vec<Found> {
@@ -70,6 +73,7 @@ impl Sync<'_> {
     /// Collects what is new in databases. Returns how many of their sessions have to be looked at
     /// again.
     pub(super) fn databases(&mut self, found: &[Found]) -> Result<usize> {
+        self.report.database_sources = 0;
         let known = known::databases(self.ledger.conn())?;
         if found.is_empty() && known.is_empty() {
             return Ok(0);
@@ -91,6 +95,12 @@ impl Sync<'_> {
             return Ok(dropped);
         }
         self.gone(&known)?;
+        // Told with every sync: what is not understood now may be lost on the agent's side later.
+        self.report.warnings.clear();
+        let formats: BTreeSet<&str> = self.roots.iter().map(|root| root.format.name()).collect();
+        for format in formats {
+            self.report.warnings.append(&mut newer(self.ledger.conn(), format)?);
+        }
         Ok(dropped)
     }
 
@@ -137,11 +147,14 @@ impl Sync<'_> {
             && !known.is_gone
             && (known.stat, known.marker) == (files.database, files.log_print())
         {
-            let sessions = known.rows.as_ref().map_or(0, |rows| rows.rows);
-            self.report.sources += sessions.cast_unsigned();
+            let transcripts = known::count_in_database(self.ledger.conn(), known)?;
+            self.report.sources += transcripts;
+            self.report.database_sources += transcripts;
             if let Some(why) = &known.refused {
                 self.skip(found, why.strip_prefix(UNREADABLE).unwrap_or(why).to_owned());
             }
+            let unread = Unread::load(self.ledger.conn(), known.source)?;
+            self.skipped.extend(unread.skipped(found));
             return Ok(0);
         }
         if is_over(self.ledger.deadline()) {
@@ -154,24 +167,13 @@ impl Sync<'_> {
         self.report.databases_opened += 1;
         let database = match Database::open(&root.path, &path, self.ledger.path()) {
             Ok(database) => database,
-            Err(refusal) => return self.refuse(found, files, None, refusal).map(|()| 0),
+            Err(refusal) => return self.refuse(found, files, refusal).map(|()| 0),
         };
         match self.sessions(found, &database) {
-            Ok((dropped, seen)) => {
-                let refusal = seen.refusal.clone();
-                if dropped > 0 {
-                    return Ok(dropped);
-                }
-                match refusal {
-                    Some(refusal) => {
-                        self.refuse(found, Some(database.files), Some(seen), refusal)?
-                    }
-                    None => self.note(found, &database.files, &seen, None)?,
-                }
-                Ok(0)
-            }
+            Ok((0, seen)) => self.note(found, &database.files, &seen, None).map(|()| 0),
+            Ok((dropped, _)) => Ok(dropped),
             Err(Stop::Theirs(refusal)) => {
-                self.refuse(found, Some(database.files), None, refusal).map(|()| 0)
+                self.refuse(found, Some(database.files), refusal).map(|()| 0)
             }
             Err(Stop::Ours(error)) => Err(error),
             Err(Stop::OutOfTime) => {
@@ -186,19 +188,12 @@ impl Sync<'_> {
         self.skipped.push(Skipped { root: found.root, path: found.path.clone(), reason });
     }
 
-    /// Says why a database is not read, or not all of it; and remembers it if the same bytes would
-    /// be refused again.
-    fn refuse(
-        &mut self,
-        found: &Found,
-        files: Option<Files>,
-        seen: Option<Seen>,
-        refusal: Refusal,
-    ) -> Result<()> {
+    /// Says why a database is not read, and remembers it if the same bytes would be refused again.
+    fn refuse(&mut self, found: &Found, files: Option<Files>, refusal: Refusal) -> Result<()> {
         self.skip(found, refusal.why.clone());
         let Some(files) = files.filter(|_| refusal.is_lasting) else { return Ok(()) };
         let why = Reason::Unreadable(refusal.why).text();
-        self.note(found, &files, &seen.unwrap_or_default(), Some(&why))
+        self.note(found, &files, &Seen::default(), Some(&why))
     }
 
     /// Collects the sessions of an open database.
@@ -224,13 +219,20 @@ impl Sync<'_> {
         }
         let mut seen = Seen {
             schema: tables.schema,
-            sources: work.len() as i64,
-            refusal: work.iter().find_map(|task| task.refusal.clone()),
+            sources: task::count(&work, &found.path) as i64,
+            unread: Unread::default(),
             document: None,
             is_left_out: work.iter().any(|task| task.left_out.is_some()),
         };
-        work.retain(|task| task.refusal.is_none());
-        self.report.sources += work.len() as u64;
+        for task in work.extract_if(.., |task| task.refusal.is_some()) {
+            let reason =
+                Reason::Unreadable(task.refusal.map(|refusal| refusal.why).unwrap_or_default());
+            seen.unread.add(&task.path, &reason);
+            self.skipped.push(Skipped { root: found.root, path: task.path, reason });
+        }
+        let wanted = work.iter().filter(|task| task.left_out.is_none()).count() as u64;
+        self.report.sources += wanted;
+        self.report.database_sources += wanted;
 
         // Gone, back, and what has to be read.
         let paths: HashSet<&[u8]> = work.iter().map(|task| task.path.as_slice()).collect();
@@ -247,6 +249,7 @@ impl Sync<'_> {
         for task in work {
             if let Some(why) = task.left_out {
                 let reason = Reason::LeftOut(why);
+                seen.unread.add(&task.path, &reason);
                 self.skipped.push(Skipped { root: found.root, path: task.path, reason });
                 continue;
             }
@@ -268,14 +271,14 @@ impl Sync<'_> {
         }
         let mut dropped = 0;
         if !jobs.is_empty() {
-            let refusal;
-            (dropped, refusal) = self.run(database, &tables, found, &jobs, &tasks)?;
-            seen.refusal = seen.refusal.or(refusal);
+            dropped = self.run(database, &tables, found, &jobs, &tasks, &mut seen)?;
         }
         match index::index_document(&database.conn, &tables) {
             Ok(document) => seen.document = document,
             Err(Stop::Theirs(refusal)) if refusal.is_lasting => {
-                seen.refusal = seen.refusal.or(Some(refusal));
+                let reason = Reason::Unreadable(format!("its keys: {}", refusal.why));
+                seen.unread.add(&found.path, &reason);
+                self.skipped.push(Skipped { root: found.root, path: found.path.clone(), reason });
             }
             Err(stop) => return Err(stop),
         }
@@ -325,6 +328,7 @@ impl Sync<'_> {
                 writer.index(tx, source, update)?;
             }
             source::update(tx, source, generation, files, refused, !seen.is_left_out)?;
+            seen.unread.store(tx, source)?;
             let rows =
                 RowCursor { rewrite: String::new(), last_row: seen.schema, rows: seen.sources };
             position::move_row_cursor(tx, generation, &rows)?;
@@ -341,8 +345,8 @@ struct Seen {
     schema: i64,
     /// Sessions and archives.
     sources: i64,
-    /// Why some of it was not read.
-    refusal: Option<Refusal>,
+    /// What was not read, and why.
+    unread: Unread,
     /// What it says about keys.
     document: Option<Vec<u8>>,
     /// A setting leaves some of it out: it is opened again by the next sync, which may have another.

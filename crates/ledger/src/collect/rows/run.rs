@@ -10,7 +10,7 @@ use super::refusal::{Refusal, Stop};
 use super::session::Reading;
 use super::tables::Tables;
 use super::task::{Task, What};
-use super::{Sync, changed};
+use super::{Seen, Sync, changed};
 use crate::collect::batch::{Batch, Builder};
 use crate::collect::discover::{Found, Reason, Skipped};
 use crate::collect::plan::Job;
@@ -21,7 +21,7 @@ use crate::ledger::Ledger;
 
 impl Sync<'_> {
     /// Reads and writes sessions and archives, one after another. Returns how many were dropped
-    /// because another process was faster, and what could not be read.
+    /// because another process was faster.
     pub(super) fn run(
         &mut self,
         database: &Database,
@@ -29,12 +29,12 @@ impl Sync<'_> {
         found: &Found,
         jobs: &[Job],
         tasks: &[Task],
-    ) -> Result<(usize, Option<Refusal>), Stop> {
+        seen: &mut Seen,
+    ) -> Result<usize, Stop> {
         let ours = Ledger::open_read_only(self.ledger.path())?;
         let mut writer = Writer::new(self.roots, jobs, self.forgotten);
         let has_changed = Cell::new(false);
         let mut work = Work::default();
-        let mut refusal: Option<Refusal> = None;
         let mut stop: Option<Refusal> = None;
         let deadline = self.ledger.deadline();
         let mut is_cut = false;
@@ -76,7 +76,9 @@ impl Sync<'_> {
                 odd: None,
             };
             let outcome = match &task.what {
-                What::Session(session) => reading.session(job, number, &origin, session),
+                What::Session(session) => {
+                    reading.session(job, number, &origin, session).map(|()| None)
+                }
                 What::Archive(archive) => {
                     // Its lines may be those of sessions that wait to be written.
                     reading.builder.hand_over(true)?;
@@ -84,16 +86,17 @@ impl Sync<'_> {
                 }
             };
             let odd = reading.odd;
-            let mut skip = |why: String| {
-                let reason = Reason::Unreadable(why);
+            let mut skip = |reason| {
                 self.skipped.push(Skipped { root: found.root, path: job.path.clone(), reason });
             };
             match outcome {
-                Ok(()) => {}
+                Ok(None) => {}
+                Ok(Some(damage)) => skip(Reason::Damaged(damage.text())),
                 // One session of many: the others go on.
                 Err(Stop::Theirs(why)) if why.is_lasting => {
-                    skip(why.why.clone());
-                    refusal = refusal.or(Some(why));
+                    let reason = Reason::Unreadable(why.why);
+                    seen.unread.add(&job.path, &reason);
+                    skip(reason);
                 }
                 Err(Stop::Theirs(why)) => {
                     stop = Some(why);
@@ -102,7 +105,7 @@ impl Sync<'_> {
                 Err(error) => return Err(error),
             }
             if let Some(odd) = odd {
-                skip(odd.to_owned());
+                skip(Reason::Odd(odd));
             }
         }
         builder.hand_over(true)?;
@@ -115,7 +118,7 @@ impl Sync<'_> {
         match stop.or_else(|| has_changed.get().then(changed)) {
             Some(stop) => Err(stop.into()),
             None if is_cut => Err(Stop::OutOfTime),
-            None => Ok((dropped, refusal)),
+            None => Ok(dropped),
         }
     }
 }

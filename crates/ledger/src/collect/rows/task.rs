@@ -43,6 +43,14 @@ impl Task {
     }
 }
 
+/// How many sessions and archives there are. One may be there twice, if some of its rows cannot be
+/// read; those that have no name have that of the database.
+pub(super) fn count(tasks: &[Task], database: &[u8]) -> usize {
+    let paths = tasks.iter().map(|task| task.path.as_slice());
+    let (unnamed, named): (Vec<&[u8]>, Vec<&[u8]>) = paths.partition(|path| *path == database);
+    unnamed.len() + named.into_iter().collect::<HashSet<_>>().len()
+}
+
 /// The sessions and archives of a database: sessions first, since archives repeat their lines.
 pub(super) fn all(
     conn: &Connection,

@@ -87,6 +87,11 @@ impl<'c> Chosen<'c> {
         self.start
     }
 
+    /// Whether nothing more is wanted from an entry on.
+    pub(super) fn is_over(&self, row: &Row) -> bool {
+        self.entry.is_some() && row.position > self.start
+    }
+
     /// Whether only this one is heard.
     pub(super) fn is_of(&self, role: Role) -> bool {
         self.choice.role == Some(role)

@@ -4,14 +4,20 @@ use rusqlite::Connection;
 
 use crate::Result;
 use crate::ids::SessionRow;
+use crate::query::sessions;
 use crate::wire::StoryHead;
 
 pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> {
-    Ok(conn.query_row(
-        "SELECT format, agent, session_id, key, part, state, parent_id, fork_of, continued_in,
-                project, cwd, git_branch, model, title, first_prompt, started_at, updated_at,
+    let mut head = conn.query_row(
+        "SELECT s.format, s.agent, s.session_id, s.key, part, state, parent_id, fork_of, continued_in,
+                project, cwd, git_branch, model,
+                coalesce(title, (SELECT k.title FROM session_keys k
+                                  WHERE k.session_id = s.session_id AND k.format = s.format
+                                    AND k.agent = s.agent AND k.title IS NOT NULL
+                                  ORDER BY k.updated_at DESC LIMIT 1)) AS title,
+                first_prompt, started_at, updated_at,
                 entries, turns, tool_calls, compactions
-           FROM sessions WHERE id = ?1",
+           FROM sessions s WHERE id = ?1",
         [session],
         |row| {
             let count = |column: &str| row.get::<_, i64>(column).map(|n| n.max(0).cast_unsigned());
@@ -39,5 +45,9 @@ pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> 
                 compactions: count("compactions")?,
             })
         },
-    )?)
+    )?;
+    if head.title.is_none() {
+        head.title = sessions::real_prompt(conn, session)?.or_else(|| head.first_prompt.clone());
+    }
+    Ok(head)
 }

@@ -216,7 +216,13 @@ fn agent(session: &Session) -> String {
 fn sessions(conn: &Connection) -> Result<HashMap<i64, Session>> {
     let mut statement = conn.prepare_cached(
         "SELECT s.id, s.session_id, s.format, s.agent, s.cwd,
-                coalesce(s.title, s.first_prompt), s.updated_at,
+                coalesce(s.title,
+                         (SELECT k.title FROM session_keys k
+                           WHERE k.session_id = s.session_id AND k.format = s.format
+                             AND k.agent = s.agent AND k.title IS NOT NULL
+                           ORDER BY k.updated_at DESC LIMIT 1),
+                         s.first_prompt),
+                s.updated_at,
                 (SELECT p.id FROM sessions p
                   WHERE p.format = s.format AND p.agent = coalesce(s.parent_agent, s.agent)
                     AND p.session_id = s.parent_id)

@@ -65,8 +65,14 @@ impl Tally {
                 .iter()
                 .filter(|(_, unpriced)| *unpriced || !only_unpriced)
                 .map(|(id, _)| {
-                    let name = model(models, *id).map_or("", |model| model.name.as_str());
-                    if name.is_empty() { "unknown" } else { name }.to_owned()
+                    let model = model(models, *id);
+                    let name = model.map_or("", |model| model.name.as_str());
+                    let name = if name.is_empty() { "unknown" } else { name };
+                    // A model with a price that something has no price of: the faster service.
+                    match only_unpriced && model.is_some_and(|model| model.price.is_some()) {
+                        true => format!("{name} (fast)"),
+                        false => name.to_owned(),
+                    }
                 })
                 .collect();
             names.sort_unstable();
@@ -83,12 +89,17 @@ impl Tally {
             cache_write: self.cache_write,
             total_tokens: self.total(),
             cost_usd: (self.has_price || self.responses == 0)
-                .then_some(self.recorded + self.priced),
-            recorded_usd: self.recorded,
+                .then_some(rounded(self.recorded + self.priced)),
+            recorded_usd: rounded(self.recorded),
             unpriced_tokens: self.unpriced,
             unpriced_models: names(true),
             models: names(false),
             session: None,
         }
     }
+}
+
+/// Recorded costs are kept in billionths; what is smaller comes from adding.
+fn rounded(dollars: f64) -> f64 {
+    (dollars * 1e9).round() / 1e9
 }

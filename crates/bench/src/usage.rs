@@ -1,0 +1,105 @@
+//! A usage report over a large home, against ccusage on the same files.
+//!
+//! Both sides are whole processes and report every day that they know of. quipu also looks for
+//! anything new first, as it does for people.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use crate::import::Beside;
+use crate::measure::{Workplace, best, find_program, median, milliseconds};
+use crate::report::{Report, Target, Unit, note};
+
+/// What to measure.
+pub(crate) struct Plan {
+    pub(crate) size: u64,
+    pub(crate) seed: u64,
+    pub(crate) ccusage: Beside,
+    /// Where it is, if it is not on the search path.
+    pub(crate) program: Option<PathBuf>,
+}
+
+/// quipu runs so often; ccusage every fifth time, in between.
+const ROUNDS: usize = 15;
+
+/// How many milliseconds a report may take.
+const LONGEST: f64 = 100.0;
+
+pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
+    let ccusage = ccusage(plan)?;
+    note("generating the home");
+    place.generate(plan.size, plan.seed)?;
+    place.remove_ledger()?;
+    note("cold import");
+    let import = place.sync()?;
+    // What an import leaves for the next sync is done before.
+    place.sync()?;
+
+    note("usage reports");
+    let (mut daily, mut without_sync, mut sessions, mut besides) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut said = Vec::new();
+    for round in 0..ROUNDS {
+        let run = place.quipu(&["usage", "daily", "--json"])?;
+        daily.push(milliseconds(run.wall));
+        said = run.stdout;
+        let run = place.quipu(&["usage", "daily", "--json", "--no-sync"])?;
+        without_sync.push(milliseconds(run.wall));
+        sessions.push(milliseconds(place.quipu(&["usage", "session"])?.wall));
+        if let Some(program) = ccusage.as_ref().filter(|_| round % 5 == 0) {
+            besides.push(milliseconds(place.ccusage(program)?.wall));
+        }
+    }
+
+    let mut report = Report::new("usage");
+    report.fact_bytes("source", import.bytes_read);
+    report.fact("records", import.records_added);
+    report.fact("responses", total(&said, "responses")?);
+    report.fact("tokens", total(&said, "total_tokens")?);
+    report.fact("usage daily, best ms", best(&daily));
+    report.fact("usage daily --no-sync, best ms", best(&without_sync));
+    report.fact("usage session, best ms", best(&sessions));
+    report.row("usage daily", median(daily.clone()), Unit::Milliseconds, Target::AtMost(LONGEST));
+    report.row(
+        "usage daily --no-sync",
+        median(without_sync.clone()),
+        Unit::Milliseconds,
+        Target::AtMost(LONGEST),
+    );
+    report.row("usage session", median(sessions), Unit::Milliseconds, Target::AtMost(LONGEST));
+    if besides.is_empty() {
+        report.fact("ccusage", "not run");
+    } else {
+        report.fact("ccusage daily --offline, best ms", best(&besides));
+        let besides = best(&besides);
+        report.row("ccusage / usage daily", besides / best(&daily), Unit::Times, Target::None);
+        report.row(
+            "ccusage / usage daily --no-sync",
+            besides / best(&without_sync),
+            Unit::Times,
+            Target::AtLeast(50.0),
+        );
+    }
+    Ok(report)
+}
+
+/// A number of the last line, which is about everything.
+fn total(said: &[u8], field: &str) -> Result<u64> {
+    let text = String::from_utf8_lossy(said);
+    let last = text.lines().last().context("`quipu usage --json` printed nothing")?;
+    let line: Value = serde_json::from_str(last)?;
+    line[field].as_u64().with_context(|| format!("`quipu usage --json` says no `{field}`"))
+}
+
+fn ccusage(plan: &Plan) -> Result<Option<PathBuf>> {
+    let found = || plan.program.clone().or_else(|| find_program("ccusage"));
+    match plan.ccusage {
+        Beside::Never => Ok(None),
+        Beside::Auto => Ok(found()),
+        Beside::Always => found().map(Some).context(
+            "ccusage is not on the search path\nhint: `npm i ccusage@20.0.24 @ccusage/ccusage-linux-x64@20.0.24`, then --ccusage-at node_modules/.bin/ccusage",
+        ),
+    }
+}

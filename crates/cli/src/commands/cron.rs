@@ -1,0 +1,233 @@
+//! `quipu cron`: scheduled jobs and their runs.
+
+use quipu_ledger::wire::{CronJob, CronRun};
+
+use super::Context;
+use crate::error::{CommandError, Kind, Result};
+use crate::output::{Column, Look, Text, count, elapsed, minute, number, short, short_id};
+use crate::reading;
+
+/// Show scheduled jobs, or the runs of one
+///
+/// A job is on, off, or gone if the agent's list no longer has it. With a job
+/// (its name, a part of that, or the beginning of its id), shows its runs, the
+/// newest first.
+///
+/// Examples:
+///   quipu cron
+///   quipu cron "morning"
+///   quipu cron morning --json | jq 'select(.status == "error")'
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// Which job
+    #[arg(value_name = "JOB")]
+    job: Option<String>,
+
+    /// At most this many runs; 0 for all [default: 20 for people, all for --json]
+    #[arg(long, short = 'n', value_name = "N", requires = "job")]
+    limit: Option<usize>,
+
+    #[command(flatten)]
+    reading: reading::Args,
+}
+
+/// Runs that a person is shown if nothing else is said.
+const SHOWN: usize = 20;
+
+pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
+    let reading = reading::open(context, args.reading)?;
+    let jobs = quipu_ledger::cron_jobs(&reading.ledger)?;
+    let Some(name) = &args.job else { return list(context, &reading, &jobs) };
+    let job = find(&jobs, name)?;
+    let limit = match args.limit {
+        Some(0) => None,
+        None if context.is_json => None,
+        limit => Some(limit.unwrap_or(SHOWN)),
+    };
+    let runs = quipu_ledger::cron_runs(&reading.ledger, &job.id, limit)?;
+    if context.is_json {
+        return runs.iter().try_for_each(|run| reading.json(context, run));
+    }
+    context.output.page()?;
+    show_job(context, job)?;
+    if !runs.is_empty() {
+        context.output.gap()?;
+        show_runs(context, &runs)?;
+    }
+    let more = job.runs.saturating_sub(runs.len() as u64);
+    if more > 0 {
+        let more = format!("and {}; `-n 0` lists all", count(more, "older run"));
+        context.output.line(Text::of(Look::Dim, more))?;
+    }
+    Ok(())
+}
+
+fn list(context: &mut Context, reading: &reading::Reading, jobs: &[CronJob]) -> Result<()> {
+    if context.is_json {
+        return jobs.iter().try_for_each(|job| reading.json(context, job));
+    }
+    if jobs.is_empty() {
+        context.output.line("no scheduled jobs were collected")?;
+        return Ok(());
+    }
+    context.output.page()?;
+    let is_wide = context.output.width().is_none_or(|width| width >= 80);
+    let mut columns = vec![Column::long("job"), Column::words("state")];
+    if is_wide {
+        columns.push(Column::words("schedule"));
+    }
+    let has_runs = context.output.width().is_none_or(|width| width >= 50);
+    if has_runs {
+        columns.push(Column::numbers("runs"));
+    }
+    columns.push(Column::words("last"));
+    if is_wide {
+        columns.push(Column::words("next"));
+    }
+    let rows = jobs
+        .iter()
+        .map(|job| {
+            let mut row = vec![Text::plain(called(job)), state(job)];
+            if is_wide {
+                row.push(Text::plain(&job.schedule));
+            }
+            if has_runs {
+                row.push(Text::plain(number(job.runs)));
+            }
+            row.push(last(job));
+            if is_wide {
+                row.push(Text::of(Look::Dim, job.next_run_at.map(minute).unwrap_or_default()));
+            }
+            row
+        })
+        .collect();
+    context.output.table(0, &columns, rows)?;
+    Ok(())
+}
+
+fn show_job(context: &mut Context, job: &CronJob) -> Result<()> {
+    let heading = Text::of(Look::Bold, called(job)).with(Look::Dim, format!("  {}", job.id));
+    context.output.line(heading)?;
+    let mut facts = vec![("state", state(job))];
+    let mut add = |label, text: Option<String>| {
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            facts.push((label, Text::plain(text)));
+        }
+    };
+    add("schedule", Some(job.schedule.clone()));
+    add("next", job.next_run_at.map(minute));
+    add("agent", job.agent.clone());
+    add("for", job.description.clone());
+    add("prompt", job.prompt.clone());
+    let runs = count(job.runs, "run");
+    facts.push((
+        "runs",
+        match job.errors {
+            0 => Text::plain(runs),
+            errors => Text::plain(runs).and(", ").with(Look::Warning, format!("{errors} failed")),
+        },
+    ));
+    context.output.facts(2, &facts)?;
+    Ok(())
+}
+
+fn show_runs(context: &mut Context, runs: &[CronRun]) -> Result<()> {
+    let is_wide = context.output.width().is_none_or(|width| width >= 80);
+    let mut columns = vec![Column::words("ended"), Column::words("status")];
+    if is_wide {
+        let more = [Column::numbers("took"), Column::numbers("tokens"), Column::words("session")];
+        columns.extend(more);
+    }
+    columns.push(Column::prose("what came of it"));
+    let rows = runs
+        .iter()
+        .map(|run| {
+            let status = run.status.as_deref().unwrap_or("unknown");
+            let mut row = vec![
+                Text::plain(run.time.map(minute).unwrap_or_default()),
+                Text::of(status_look(status), status),
+            ];
+            if is_wide {
+                row.push(Text::plain(run.duration_ms.map(took).unwrap_or_default()));
+                row.push(Text::plain(run.tokens.map(short).unwrap_or_default()));
+                let session = run.session.as_deref().map(short_id).unwrap_or_default();
+                row.push(Text::of(Look::Good, session));
+            }
+            let words = run.error.as_deref().or(run.summary.as_deref()).unwrap_or_default();
+            row.push(Text::plain(words));
+            row
+        })
+        .collect();
+    context.output.table(0, &columns, rows)?;
+    Ok(())
+}
+
+/// The job that a person means.
+fn find<'a>(jobs: &'a [CronJob], name: &str) -> Result<&'a CronJob> {
+    let wanted = name.to_lowercase();
+    let named = |fits: &dyn Fn(&str) -> bool| -> Vec<&'a CronJob> {
+        let fits =
+            |job: &&CronJob| job.name.as_deref().is_some_and(|name| fits(&name.to_lowercase()));
+        jobs.iter().filter(fits).collect()
+    };
+    let by_id = |job: &&CronJob| !wanted.is_empty() && job.id.to_lowercase().starts_with(&wanted);
+    let tries = [
+        named(&|name| name == wanted),
+        jobs.iter().filter(by_id).collect(),
+        named(&|name| !wanted.is_empty() && name.contains(&wanted)),
+    ];
+    let found = tries.into_iter().find(|found| !found.is_empty()).unwrap_or_default();
+    let mut error = match found.as_slice() {
+        [job] => return Ok(job),
+        [] => CommandError::new(format!("no job is called `{name}`"))
+            .hint("`quipu cron` lists all of them"),
+        several => {
+            let what = format!("`{name}` may mean {}", count(several.len() as u64, "job"));
+            several
+                .iter()
+                .take(MOST_NAMED)
+                .fold(CommandError::new(what).hint("say which one:"), |error, job| {
+                    error.hint(format!("  {}  {}", short_id(&job.id), called(job)))
+                })
+        }
+    };
+    error.kind = Kind::NoMatch;
+    Err(error)
+}
+
+/// At most this many are named.
+const MOST_NAMED: usize = 8;
+
+fn called(job: &CronJob) -> &str {
+    job.name.as_deref().unwrap_or(&job.id)
+}
+
+fn state(job: &CronJob) -> Text {
+    let look = if job.state == "on" { Look::Good } else { Look::Dim };
+    Text::of(look, job.state)
+}
+
+/// How the last run ended, and how long ago.
+fn last(job: &CronJob) -> Text {
+    let Some(time) = job.last_run_at else { return Text::of(Look::Dim, "never") };
+    let status = job.last_status.as_deref().unwrap_or("unknown");
+    Text::of(status_look(status), status).with(Look::Dim, format!(", {}", elapsed(time)))
+}
+
+fn status_look(status: &str) -> Look {
+    match status {
+        "ok" => Look::Good,
+        "error" => Look::Bad,
+        _ => Look::Plain,
+    }
+}
+
+/// `900 ms`, `24 s`, `3 min`.
+fn took(milliseconds: u64) -> String {
+    match milliseconds {
+        0..1000 => format!("{milliseconds} ms"),
+        1000..120_000 => format!("{} s", milliseconds / 1000),
+        _ => format!("{} min", number(milliseconds / 60_000)),
+    }
+}

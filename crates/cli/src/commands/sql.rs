@@ -1,0 +1,249 @@
+//! `quipu sql`: a question of one's own.
+
+use std::io::{IsTerminal, Read};
+use std::sync::Arc;
+use std::time::Duration;
+
+use quipu_ledger::wire::SqlValue;
+use quipu_ledger::{SqlAnswer, SqlLimits};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use signal_hook::consts::SIGINT;
+
+use super::Context;
+use crate::error::{CommandError, Result};
+use crate::output::{Column, Look, Text, count, number};
+use crate::reading;
+
+/// Ask the ledger in SQL; it can only be read
+///
+/// The tables are described in docs/schema.md; `SELECT name, sql FROM
+/// sqlite_schema` shows them too. One statement; nothing can be written,
+/// attached or loaded, and Ctrl-C ends it. Times are milliseconds UTC.
+///
+/// On a terminal rows are a table; in a pipe they are lines of fields between
+/// tabs, the first with the names of the columns (a tab or line break in a
+/// field is written as \t or \n). Blobs are hexadecimal digits.
+///
+/// Examples:
+///   quipu sql "SELECT name, count(*) FROM tool_calls GROUP BY 1 ORDER BY 2 DESC"
+///   quipu sql --csv "SELECT session_id, title FROM sessions" > sessions.csv
+///   quipu sql - < question.sql
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// A SELECT statement; - reads it from standard input
+    #[arg(value_name = "SQL")]
+    statement: String,
+
+    /// Print comma-separated values (RFC 4180)
+    #[arg(long)]
+    csv: bool,
+
+    /// Stop after this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u32>,
+
+    #[command(flatten)]
+    reading: reading::Args,
+}
+
+/// A table of more rows than this is not read by anybody.
+const MOST_ROWS: usize = 5000;
+
+/// Longer statements are a mistake.
+const LONGEST: u64 = 1 << 20;
+
+pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
+    let statement = match args.statement.as_str() {
+        "-" => from_stdin()?,
+        statement => statement.to_owned(),
+    };
+    // Brings the ledger up to date. The question itself has a connection of its own.
+    let reading = reading::open(context, args.reading)?;
+    let path = reading.ledger.path().to_owned();
+    drop(reading);
+    let limits = SqlLimits {
+        stop: Arc::default(),
+        longest: args.timeout.map(|seconds| Duration::from_secs(seconds.into())),
+    };
+    // Without a handler Ctrl-C would do as well, but say nothing.
+    let _ = signal_hook::flag::register(SIGINT, Arc::clone(&limits.stop));
+    let shape = match (context.is_json, args.csv) {
+        (true, _) => Shape::Json,
+        (_, true) => Shape::Csv,
+        _ if std::io::stdout().is_terminal() => Shape::Table,
+        _ => Shape::Tabs,
+    };
+    if shape == Shape::Table {
+        context.output.page()?;
+    }
+    let mut printer =
+        Printer { context, shape, columns: Vec::new(), rows: Vec::new(), failed: None };
+    quipu_ledger::sql(&path, &statement, &limits, &mut |answer| printer.take(answer))?;
+    printer.finish()
+}
+
+fn from_stdin() -> Result<String> {
+    let mut statement = String::new();
+    std::io::stdin().take(LONGEST + 1).read_to_string(&mut statement).map_err(|error| {
+        CommandError::from_source(
+            anyhow::Error::new(error).context("cannot read a statement from standard input"),
+        )
+    })?;
+    Ok(statement)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Json,
+    Csv,
+    Tabs,
+    Table,
+}
+
+/// Prints what comes, as it comes; only a table has to wait for its widest row.
+struct Printer<'a> {
+    context: &'a mut Context,
+    shape: Shape,
+    columns: Vec<String>,
+    rows: Vec<Vec<SqlValue>>,
+    failed: Option<std::io::Error>,
+}
+
+impl Printer<'_> {
+    fn take(&mut self, answer: SqlAnswer<'_>) -> bool {
+        let output = &mut self.context.output;
+        let written = match (answer, self.shape) {
+            (SqlAnswer::Columns(columns), shape) => {
+                self.columns = unique(columns);
+                match shape {
+                    Shape::Csv => output.csv(columns),
+                    Shape::Tabs => output.tabbed(columns),
+                    Shape::Json | Shape::Table => Ok(()),
+                }
+            }
+            (SqlAnswer::Row(values), Shape::Json) => {
+                output.json(&Object { columns: &self.columns, values })
+            }
+            (SqlAnswer::Row(values), Shape::Csv) => {
+                output.csv(&values.iter().map(harmless).collect::<Vec<_>>())
+            }
+            (SqlAnswer::Row(values), Shape::Tabs) => {
+                output.tabbed(&values.iter().map(SqlValue::to_text).collect::<Vec<_>>())
+            }
+            (SqlAnswer::Row(values), Shape::Table) => {
+                self.rows.push(values.to_vec());
+                return self.rows.len() <= MOST_ROWS;
+            }
+        };
+        self.failed = written.err();
+        self.failed.is_none()
+    }
+
+    fn finish(mut self) -> Result<()> {
+        if let Some(error) = self.failed {
+            return Err(error.into());
+        }
+        if self.shape != Shape::Table {
+            return Ok(());
+        }
+        let is_cut = self.rows.len() > MOST_ROWS;
+        self.rows.truncate(MOST_ROWS);
+        let shown = self.rows.len();
+        let rows: Vec<Vec<Text>> =
+            self.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
+        let columns = columns(&self.columns, &self.rows, &rows);
+        let output = &mut self.context.output;
+        output.table(0, &columns, rows)?;
+        let mut note = count(shown as u64, "row");
+        if is_cut {
+            note = format!(
+                "the first {} rows; there are more: LIMIT, --csv or --json give all",
+                number(MOST_ROWS as u64)
+            );
+        }
+        output.line(Text::of(Look::Dim, note))?;
+        Ok(())
+    }
+}
+
+/// Numbers stand right; of the others the widest gives way.
+fn columns<'a>(
+    names: &'a [String],
+    values: &[Vec<SqlValue>],
+    cells: &[Vec<Text>],
+) -> Vec<Column<'a>> {
+    let is_number = |column: usize| {
+        let is_text = |row: &Vec<SqlValue>| {
+            matches!(row.get(column), Some(SqlValue::Text(_) | SqlValue::Blob(_)))
+        };
+        !values.is_empty() && !values.iter().any(is_text)
+    };
+    let width = |column: &usize| {
+        cells.iter().filter_map(|row| row.get(*column)).map(Text::width).max().unwrap_or(0)
+    };
+    let widest = (0..names.len()).filter(|column| !is_number(*column)).max_by_key(width);
+    let of = |(column, name): (usize, &'a String)| match column {
+        column if is_number(column) => Column::numbers(name),
+        column if Some(column) == widest => Column::title(name),
+        _ => Column::words(name),
+    };
+    names.iter().enumerate().map(of).collect()
+}
+
+/// A longer value is cut in a table; the other shapes have all of it.
+const WIDEST: usize = 200;
+
+fn cell(value: &SqlValue) -> Text {
+    match value {
+        SqlValue::Null => Text::of(Look::Dim, "null"),
+        value => {
+            let text = value.to_text();
+            match text.char_indices().nth(WIDEST) {
+                Some((end, _)) => Text::plain(text.get(..end).unwrap_or_default()).and("…"),
+                None => Text::plain(text),
+            }
+        }
+    }
+}
+
+/// The value for a spreadsheet: text of a transcript must not become a formula there.
+fn harmless(value: &SqlValue) -> String {
+    match value {
+        SqlValue::Text(text) if text.starts_with(['=', '+', '-', '@', '\t', '\r']) => {
+            format!("'{text}")
+        }
+        value => value.to_text(),
+    }
+}
+
+/// Names that can be the keys of one object: of two that are alike, the second gets a number.
+fn unique(names: &[String]) -> Vec<String> {
+    let mut unique: Vec<String> = Vec::with_capacity(names.len());
+    for name in names {
+        let mut key = name.clone();
+        let mut number = 2;
+        while unique.contains(&key) {
+            key = format!("{name}_{number}");
+            number += 1;
+        }
+        unique.push(key);
+    }
+    unique
+}
+
+/// A row as JSON, with its columns in order.
+struct Object<'a> {
+    columns: &'a [String],
+    values: &'a [SqlValue],
+}
+
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.values.len()))?;
+        for (column, value) in self.columns.iter().zip(self.values) {
+            map.serialize_entry(column, value)?;
+        }
+        map.end()
+    }
+}

@@ -1,0 +1,129 @@
+//! Compressed files that cannot be decompressed to their end, and files that change without a new
+//! record, on the command line.
+
+use crate::home::{Home, snapshot};
+
+const SESSIONS: &str = ".openclaw/agents/main/sessions";
+
+const TEXT: &str = "{\"type\":\"session\",\"version\":3,\"id\":\"old\",\"timestamp\":\"2026-02-04T10:30:00.000Z\"}\n\
+    {\"role\":\"user\",\"content\":\"one\",\"timestamp\":1770193116233}\n";
+
+fn home() -> Home {
+    let home = Home::empty();
+    let half = [zstd::encode_all(TEXT.as_bytes(), 3).unwrap(), b"no zstd".to_vec()].concat();
+    home.write(format!("{SESSIONS}/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst"), half);
+    let bomb = zstd::encode_all(&*vec![b'0'; 80 << 20], 3).unwrap();
+    home.write(format!("{SESSIONS}/bomb.jsonl.zst"), bomb);
+    home
+}
+
+#[test]
+fn from_sync_to_restore() {
+    let home = home();
+    snapshot!(home.run("sync"), @"
+    exit 0
+    --- stdout
+    collected  2 records (139 B) from 2 files, all new
+    damaged    OpenClaw's agents/main/sessions/bomb.jsonl.zst: decompresses to more than a thousand times its size; kept as it is, with the lines that can be read
+    damaged    OpenClaw's agents/main/sessions/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst: its bytes are no zstd; kept as it is, with the lines that can be read
+    odd        2 problems noted; see `quipu status`
+    ");
+    snapshot!(home.run("sync"), @"
+    exit 0
+    --- stdout
+    collected  nothing new in 2 files on disk
+    ");
+    snapshot!(home.run("status"), @"
+    exit 0
+    --- stdout
+    Ledger
+      path     ~/.local/share/quipu/ledger.db
+      size     [SIZE], [RATIO] × the 2.84 kB it holds
+      records  2
+
+    Claude Code
+      roots  ~/.claude  not there
+             ~/.config/claude  not there
+
+    OpenClaw
+      roots     ~/.openclaw
+                ~/.clawdbot  not there
+                ~/.moltbot  not there
+                ~/.moldbot  not there
+      sessions  1 session
+      records   2 records, 2.84 kB in 2 files
+      of these  P0 transcripts: 2 records, 2.84 kB in 2 files
+      states    1 deleted  deleted by the agent, its file put aside
+      oldest    ~/.openclaw/agents/main/sessions/bomb.jsonl.zst
+                last changed 10 days ago ([DAY])
+      damaged   1 file: decompresses to more than a thousand times its size; kept as it is, with the lines that can be read
+                  agents/main/sessions/bomb.jsonl.zst
+                1 file: its bytes are no zstd; kept as it is, with the lines that can be read
+                  agents/main/sessions/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst
+
+    Problems  noted; nothing is lost
+      kind             times  meaning
+      damaged_archive      2  A compressed file that cannot be decompressed to its end; kept as it is (up to 256 MiB), with the lines that can be read.
+    ");
+    snapshot!(home.run("doctor"), @"
+    exit 0
+    --- stdout
+    All is well  ~/.local/share/quipu/ledger.db
+
+      file        ✓ opens, and its pages fit together
+      truth       ✓ every collected byte has its place
+      cursors     ✓ every file is as it was when it was read
+      projection  ✓ what is readable is what the bytes say
+      sources     ✓ 1 note
+      named       ✓ every transcript that an index names is here
+      risk        ✓ nothing is about to be lost
+
+    note  compressed files that cannot be decompressed to their end; the whole lines before that are collected, and the files are kept as they are: 2
+          agents/main/sessions/bomb.jsonl.zst: decompresses to more than a thousand times its size
+          agents/main/sessions/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst: its bytes are no zstd
+    do    nothing need be done; if there is a sound copy of one, put it in its place, and the next `quipu sync` reads it (`quipu restore` gives back the damaged one)
+    ");
+    snapshot!(home.run("restore --all --to all"), @"
+    exit 0
+    --- stdout
+    3 files (2.84 kB) restored to ~/all
+    1 file was compressed: given back without `.zst`
+    2 files cannot be decompressed to the end: given back as found, with `.zst`
+    ");
+    snapshot!(home.run("restore --source bomb.jsonl.zst --to one"), @"
+    exit 0
+    --- stdout
+    1 file (2.58 kB) restored to ~/one
+    1 file cannot be decompressed to the end: given back as found, with `.zst`
+         size  file
+      2.58 kB  openclaw/agents/main/sessions/bomb.jsonl.zst
+    ");
+    let name = "openclaw/agents/main/sessions/bomb.jsonl.zst";
+    let on_disk = std::fs::read(home.path(format!("{SESSIONS}/bomb.jsonl.zst"))).unwrap();
+    assert!(std::fs::read(home.path(format!("one/{name}"))).unwrap() == on_disk);
+    snapshot!(home.run("restore --source nothing.md --to two"), @"
+    exit 1
+    --- stderr
+    error: no file matches `nothing.md`
+    hint: give a file's name or the end of its path; `quipu cursors` lists every collected file
+    ");
+    assert!(home.run("").stdout.contains("every byte kept"));
+}
+
+/// An index changes all the time, and has no records.
+#[test]
+fn an_index_that_changes() {
+    let home = Home::empty();
+    let index = |updated: u32| {
+        format!("{{\"agent:main:main\":{{\"sessionId\":\"old\",\"updatedAt\":{updated}}}}}")
+    };
+    home.write(format!("{SESSIONS}/old.jsonl"), TEXT);
+    home.write(format!("{SESSIONS}/sessions.json"), index(1));
+    home.run("sync");
+    home.write(format!("{SESSIONS}/sessions.json"), index(22));
+    snapshot!(home.run("sync"), @"
+    exit 0
+    --- stdout
+    collected  no new records; 54 B changed in 1 of 2 files on disk
+    ");
+}

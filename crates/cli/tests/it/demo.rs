@@ -1,0 +1,184 @@
+//! `quipu demo`, and that what it makes shows everything.
+
+use crate::home::{Home, Run, snapshot};
+
+/// A demo whose week ended on 2026-03-08, and a way to ask it.
+fn demo() -> Home {
+    let home = Home::empty();
+    let made = home.run("demo --to demo --until 2026-03-08");
+    assert_eq!(made.code, 0, "{made}");
+    home
+}
+
+pub(crate) fn ask(home: &Home, arguments: &str) -> Run {
+    let config = "--config demo/config.toml --ledger demo/ledger.db";
+    home.run_with(&format!("{config} {arguments}"), &[("TZ", "UTC0"), ("COLUMNS", "100")])
+}
+
+#[test]
+fn makes_a_ledger_of_its_own() {
+    let home = Home::small();
+    home.run("sync -q");
+    let before = std::fs::read(home.ledger()).unwrap();
+    let made = home.run("demo --to demo --until 2026-03-08 --json");
+    let made = made.json();
+    assert_eq!(made["sessions"], 7);
+    assert_eq!(std::fs::read(home.ledger()).unwrap(), before, "the user's own is not touched");
+    // Reading it collects the demo's files again, and nothing else.
+    let sessions = ask(&home, "sessions --json").json_lines();
+    assert_eq!(sessions.len(), 7);
+    assert!(sessions.iter().all(|session| session["project"] == "tidepool"));
+    // A folder with something in it is left alone.
+    snapshot!(home.run("demo --to demo"), @"
+    exit 2
+    --- stderr
+    error: [HOME]/demo is not empty
+    hint: name a new folder, or none at all
+    ");
+}
+
+#[test]
+fn says_what_to_do_next() {
+    let home = Home::empty();
+    let made = home.run("demo --to demo");
+    assert_eq!(made.code, 0);
+    assert!(made.stdout.starts_with("7 invented sessions"), "{made}");
+    assert!(made.stdout.contains("--ledger [HOME]/demo/ledger.db'"), "{made}");
+    assert!(made.stderr.is_empty(), "{made}");
+}
+
+/// The week ends yesterday unless somebody says otherwise, so that all of it is in the last 30 days.
+#[test]
+fn the_week_is_the_last_one() {
+    let home = Home::empty();
+    home.run("demo --to demo");
+    assert_eq!(ask(&home, "usage --since 9d --json").json_lines().len(), 8, "seven days, and all");
+}
+
+#[test]
+fn shows_everything() {
+    let home = demo();
+    let count = |from: &str| {
+        let statement = format!("SELECT count(*) AS n FROM {from}");
+        let config = ["--config", "demo/config.toml", "--ledger", "demo/ledger.db"];
+        let ask = ["sql", "--json", statement.as_str()];
+        let run = home.finish(home.command(config.into_iter().chain(ask)));
+        run.json()["n"].as_i64().unwrap()
+    };
+    assert_eq!(count("sessions"), 8, "one of them is a sub-agent");
+    assert_eq!(count("sessions WHERE state = 'archived'"), 1);
+    assert_eq!(count("compactions"), 2);
+    assert_eq!(count("labels"), 1);
+    assert_eq!(count("tool_calls WHERE is_error"), 4);
+    assert_eq!(count("problems"), 0);
+    let branches =
+        "(SELECT 1 FROM turns GROUP BY session, parent HAVING count(*) > 1 AND parent > 0)";
+    assert_eq!(count(branches), 1, "a prompt that was taken back");
+    snapshot!(ask(&home, "usage --since 2026-03-01"), @"
+    exit 0
+    --- stdout
+    Usage  since 2026-03-01
+
+    day            cost                      input  output  cache read  cache write  tokens
+    2026-03-02    $0.11  █████████████████▏     21   1.66k        119k        6.56k    127k
+    2026-03-03    $0.01  ██                    880     251       23.1k        1.52k   25.7k
+    2026-03-04    $0.10  ███████████████▍      467   1.48k        140k        8.42k    151k
+    2026-03-05    $0.01  ██▎                 1.10k     441       29.0k        1.90k   32.5k
+    2026-03-06    $0.11  ██████████████████    464   1.73k        131k        7.96k    141k
+    2026-03-07  $0.0040  ▋                   1.10k     237       35.9k        1.90k   39.1k
+    2026-03-08    $0.03  █████                 452     620       77.2k        4.05k   82.3k
+    total         $0.39                      4.48k   6.42k        555k        32.3k    598k
+
+    $0.04 as recorded by the agents, $0.35 at the list prices of 2026-11-15; time zone UTC+00:00
+    ");
+    snapshot!(ask(&home, "usage session"), @"
+    exit 0
+    --- stdout
+    Usage  all that is known
+
+    session                            id        last         cost  tokens
+    Make the page work offline         e5930c1b  2026-03-06  $0.11    126k
+    A tide table for the harbour café  7c1e4a52  2026-03-02  $0.11    127k
+    Low tide is an hour off            b20f7d96  2026-03-04  $0.10    139k
+    Release 1.0                        0d48b6f3  2026-03-08  $0.03   64.9k
+    Ada on Telegram                    5a0c1f6e  2026-03-07  $0.02   49.0k
+    Ada                                c4417d80  2026-03-03  $0.01   25.7k
+    Morning tide                       9e62b7a4  2026-03-08  $0.01   66.5k
+    total                                                    $0.39    598k
+
+    $0.04 as recorded by the agents, $0.35 at the list prices of 2026-11-15
+    ");
+    snapshot!(ask(&home, "notes"), @"
+    exit 0
+    --- stdout
+    note                  agent  versions   size  changed
+    MEMORY.md             main          2  183 B  [MINUTE]
+    SOUL.md               main          2  144 B  [MINUTE]
+    USER.md               main          1   89 B  [MINUTE]
+    memory/2026-03-03.md  main          1   69 B  [MINUTE]
+    memory/2026-03-05.md  main          1   92 B  [MINUTE]
+    ");
+    snapshot!(ask(&home, "notes MEMORY.md --diff"), @"
+    exit 0
+    --- stdout
+    MEMORY.md  main, version 1 of 2, [MINUTE]  +4 −0
+    + # What I remember
+    +
+    + - Ada opens the café at seven.
+    + - For the tide: ask the tide office.
+
+    MEMORY.md  main, version 2 of 2, [MINUTE]  +3 −1
+
+      - Ada opens the café at seven.
+    - - For the tide: ask the tide office.
+    + - For the tide: ask tidepool first, then the tide office.
+    + - When it rains, no name server answers.
+    + - The fishermen are never wrong.
+    ");
+    snapshot!(ask(&home, "cron morning"), @"
+    exit 0
+    --- stdout
+    Morning tide  3f8a1c64-0b7e-4d92-a5c1-6e90d27b4f15
+      state     on
+      schedule  cron 0 6 * * * (Europe/Stockholm)
+      next      [MINUTE]
+      agent     main
+      for       High water, before the café opens
+      prompt    When is the water high today? Write it to Ada in one sentence.
+      runs      5 runs, 1 failed
+
+    ended             status  took  tokens  session   what came of it
+    [MINUTE]  ok      24 s   11.6k  9e62b7a4  High water 03:02 and 15:31. Eleven people looked
+                                                      at the tide page yesterday.
+    [MINUTE]  ok      24 s   11.6k  9e62b7a4  Spring tide: high water 02:21 and 14:49, 0.7 m
+                                                      above the mean. Move the chairs on the pier.
+    [MINUTE]  ok      24 s   11.6k  9e62b7a4  High water 12:03, low water 05:51 and 18:10. Rain:
+                                                      the page works offline now.
+    [MINUTE]  error   41 s   11.6k  9e62b7a4  getaddrinfo EAI_AGAIN tides.example
+    [MINUTE]  ok      24 s   11.6k  9e62b7a4  High water 10:49 and 23:14, low water 04:36 and
+                                                      16:58.
+    ");
+}
+
+/// The pages about these commands show what they really print.
+#[test]
+fn the_documents_are_true() {
+    let home = demo();
+    let page = |name: &str| {
+        let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        std::fs::read_to_string(docs.join(name)).unwrap()
+    };
+    let shown = |arguments: &str| {
+        let config = "--config demo/config.toml --ledger demo/ledger.db";
+        let there = [("TZ", "UTC"), ("COLUMNS", "80")];
+        home.run_with(&format!("{config} {arguments}"), &there).stdout
+    };
+    let has = |page: &str, output: &str, skipped: usize| {
+        let body: Vec<&str> = output.lines().skip(skipped).collect();
+        assert!(page.contains(&body.join("\n")), "not in the document:\n{output}");
+    };
+    has(&page("usage.md"), &shown("usage --since 2026-03-01"), 1);
+    let notes = page("notes-and-cron.md");
+    has(&notes, &shown("notes"), 0);
+    has(&notes, &shown("notes MEMORY.md --diff"), 0);
+}

@@ -1,0 +1,141 @@
+//! `quipu notes`.
+
+use crate::home::{Home, snapshot};
+
+fn home() -> Home {
+    let home = Home::empty();
+    let memory = ".openclaw/workspace/MEMORY.md";
+    let at = |name: &str, seconds: u64| {
+        let file = std::fs::File::options().append(true).open(home.path(name)).unwrap();
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        file.set_modified(time).unwrap();
+    };
+    home.write(memory, "# Memory\n\nAlice drinks tea.\nShe is left-handed.\n");
+    at(memory, 1_770_000_000);
+    home.write(".openclaw/workspace/memory/2026-02-01.md", "Rain.\n");
+    at(".openclaw/workspace/memory/2026-02-01.md", 1_770_000_100);
+    home.write(".openclaw/workspace-work/MEMORY.md", "Nothing yet.\x1b[2J\n");
+    at(".openclaw/workspace-work/MEMORY.md", 1_770_000_200);
+    home.run("sync -q");
+    home.write(memory, "# Memory\n\nAlice drinks coffee now.\nShe is left-handed.\n");
+    at(memory, 1_770_500_000);
+    home.run("sync -q");
+    home
+}
+
+#[test]
+fn lists_and_shows() {
+    let home = home();
+    snapshot!(home.run("notes"), @"
+    exit 0
+    --- stdout
+    note                  agent  versions  size  changed
+    MEMORY.md             main          2  55 B  [MINUTE]
+    memory/2026-02-01.md  main          1   6 B  [MINUTE]
+    MEMORY.md             work          1  17 B  [MINUTE]
+    ");
+    snapshot!(home.run_with("notes", &[("COLUMNS", "40")]), @"
+    exit 0
+    --- stdout
+    note                versions  changed
+    main/MEMORY.md             2  2026-02-07
+    main/mem…-02-01.md         1  2026-02-02
+    work/MEMORY.md             1  2026-02-02
+    ");
+    snapshot!(home.run("notes --json --no-sync"), @r#"
+    exit 0
+    --- stdout
+    {"format":"openclaw","agent":"main","name":"MEMORY.md","versions":2,"bytes":55,"updated_at":1770500000000,"gone":false,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"format":"openclaw","agent":"main","name":"memory/2026-02-01.md","versions":1,"bytes":6,"updated_at":1770000100000,"gone":false,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"format":"openclaw","agent":"work","name":"MEMORY.md","versions":1,"bytes":17,"updated_at":1770000200000,"gone":false,"fresh_as_of":"[TIME]","pending_bytes":null}
+    "#);
+    snapshot!(home.run("notes main/memory.md"), @"
+    exit 0
+    --- stdout
+    MEMORY.md  main, version 2 of 2, [MINUTE]
+
+    # Memory
+
+    Alice drinks coffee now.
+    She is left-handed.
+    ");
+    snapshot!(home.run("notes 2026-02-01.md"), @"
+    exit 0
+    --- stdout
+    memory/2026-02-01.md  main, version 1 of 1, [MINUTE]
+
+    Rain.
+    ");
+    snapshot!(home.run("notes work/MEMORY.md --json --no-sync"), @r#"
+    exit 0
+    --- stdout
+    {"agent":"work","name":"MEMORY.md","version":1,"time":1770000200000,"bytes":17,"text":"Nothing yet.\u001b[2J\n","fresh_as_of":"[TIME]","pending_bytes":null}
+    "#);
+}
+
+#[test]
+fn versions() {
+    let home = home();
+    snapshot!(home.run("notes main/MEMORY.md --at 2026-02-05"), @"
+    exit 0
+    --- stdout
+    MEMORY.md  main, version 1 of 2, [MINUTE]
+
+    # Memory
+
+    Alice drinks tea.
+    She is left-handed.
+    ");
+    snapshot!(home.run("notes main/MEMORY.md --diff"), @"
+    exit 0
+    --- stdout
+    MEMORY.md  main, version 1 of 2, [MINUTE]  +4 −0
+    + # Memory
+    +
+    + Alice drinks tea.
+    + She is left-handed.
+
+    MEMORY.md  main, version 2 of 2, [MINUTE]  +1 −1
+      # Memory
+
+    - Alice drinks tea.
+    + Alice drinks coffee now.
+      She is left-handed.
+    ");
+    snapshot!(home.run("notes main/MEMORY.md --diff --json --no-sync"), @r#"
+    exit 0
+    --- stdout
+    {"agent":"main","name":"MEMORY.md","version":1,"time":1770000000000,"added":4,"removed":0,"diff":"+# Memory\n+\n+Alice drinks tea.\n+She is left-handed.\n","fresh_as_of":"[TIME]","pending_bytes":null}
+    {"agent":"main","name":"MEMORY.md","version":2,"time":1770500000000,"added":1,"removed":1,"diff":" # Memory\n \n-Alice drinks tea.\n+Alice drinks coffee now.\n She is left-handed.\n","fresh_as_of":"[TIME]","pending_bytes":null}
+    "#);
+    snapshot!(home.run("notes main/MEMORY.md --at 2026-01-01"), @"
+    exit 1
+    --- stderr
+    error: MEMORY.md was not there at that time
+    hint: its first version is of [MINUTE]
+    ");
+}
+
+#[test]
+fn names_that_fit_nothing_or_too_much() {
+    let home = home();
+    snapshot!(home.run("notes MEMORY.md"), @"
+    exit 1
+    --- stderr
+    error: `MEMORY.md` may mean 2 notes
+    hint: say which one:
+          main/MEMORY.md
+          work/MEMORY.md
+    ");
+    snapshot!(home.run("notes ../../etc/passwd"), @"
+    exit 1
+    --- stderr
+    error: no note is called `../../etc/passwd`
+    hint: `quipu notes` lists all of them
+    ");
+    snapshot!(Home::empty().run("notes"), @"
+    exit 0
+    --- stdout
+    no notes were collected
+    ");
+}

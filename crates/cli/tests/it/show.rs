@@ -1,0 +1,512 @@
+//! `quipu show`: the story, what opens it, and that nothing in it reaches a terminal as it is.
+
+use std::fs;
+use std::path::Path;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use crate::home::{Home, Run, snapshot};
+
+fn synced() -> Home {
+    let home = Home::full();
+    home.run("sync");
+    home
+}
+
+/// Runs it where it is always the same time of day, on a screen of 80 columns.
+#[track_caller]
+fn run(home: &Home, arguments: &str) -> Run {
+    run_in(home, arguments, "80")
+}
+
+#[track_caller]
+fn run_in(home: &Home, arguments: &str, columns: &str) -> Run {
+    home.run_with(&format!("{arguments} --no-sync"), &[("TZ", "UTC"), ("COLUMNS", columns)])
+}
+
+#[test]
+fn an_everyday_session() {
+    snapshot!(run(&synced(), "show 00000001"), @"
+    exit 0
+    --- stdout
+    Two decimals
+    Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE]
+    1 turn
+    00000001-0000-4000-8000-000000000001
+
+    ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
+    ❯ Show prices with two decimals.
+
+      Let me look at the formatter and its test.
+
+      · Read /home/alice/shop/src/price.ts
+      ✗ Bash npm test -- price  failed
+
+      Prices now read `4.50`.
+    ");
+}
+
+#[test]
+fn commands_interrupts_and_queued_prompts() {
+    snapshot!(run(&synced(), "show 00000003"), @"
+    exit 0
+    --- stdout
+    Spring sale
+    Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE]
+    5 turns
+    00000003-0000-4000-8000-000000000003
+
+    ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
+    ❯ /rename Spring sale
+
+    ─ 2 ─ 09:00 ────────────────────────────────────────────────────────────────────
+    ❯ /review src/sale.ts
+
+    ─ 3 ─ 09:00 ────────────────────────────────────────────────────────────────────
+    ❯ ! git status
+
+    ─ 4 ─ 09:00 ────────────────────────────────────────────────────────────────────
+    ❯ Start the sale on Friday.
+
+    ─ 5 ─ 09:00 ────────────────────────────────────────────────────────────────────
+    ❯ Why is the badge red?
+
+      · Bash sleep 60
+
+    ❯ and make it green
+
+    ⊘ the user stopped the agent
+
+    ❯ /context
+    ");
+}
+
+#[test]
+fn an_openclaw_session_that_went_back() {
+    snapshot!(run(&synced(), "show 04-branch"), @"
+    exit 0
+    --- stdout
+    start
+    OpenClaw · oc71 · /home/alice/project · claude-sonnet-4-5 · [MINUTE]
+    3 turns
+    04-branch_01a1e05d-bba0-7765-b4f2-090b5db4d5cc
+
+    ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
+    ❯ start
+
+      ok
+
+    ─ 2 ─ 18:00 ────────────────────────────────────────────────────────────────────
+    ❯ path A
+
+      did A
+
+    ↶ back to turn 1; what followed it was left
+
+    ─ 3 ─ 18:00 ────────────────────────────────────────────────────────────────────
+    ❯ path B
+
+      did B
+    ");
+}
+
+#[test]
+fn everything_opened() {
+    snapshot!(run(&synced(), "show 00000001 --full"), @"
+    exit 0
+    --- stdout
+    Two decimals
+    Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE]
+    1 turn
+    00000001-0000-4000-8000-000000000001
+
+    ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
+    ❯ Show prices with two decimals.
+
+      ┊ thinking
+      ┊ The formatter is in price.ts.
+
+      Let me look at the formatter and its test.
+
+      · Read /home/alice/shop/src/price.ts
+          file_path: /home/alice/shop/src/price.ts
+      ✗ Bash npm test -- price  failed
+          command: npm test -- price
+          description: Run the price tests
+      ↳ Read /home/alice/shop/src/price.ts  38 B
+          export const price = (n) => String(n)
+      ↳ Bash npm test -- price  failed
+          Exit code 1
+          1 failed
+
+      Prices now read `4.50`.
+    ");
+}
+
+#[test]
+fn compactions_are_one_line_or_opened() {
+    let home = synced();
+    snapshot!(run(&home, "show version-4 --last 2"), @"
+    exit 0
+    --- stdout
+    first
+    OpenClaw · spec · /home/alice · claude-sonnet-4-5 · [MINUTE] · 2 turns
+    version-4
+
+    ◆ the context was reset (daily)
+    ◆ history was compacted · 900 → 100 tokens · 1 file read · 2 files changed
+    ");
+    snapshot!(run(&home, "show version-4 --last 2 --compactions"), @"
+    exit 0
+    --- stdout
+    first
+    OpenClaw · spec · /home/alice · claude-sonnet-4-5 · [MINUTE] · 2 turns
+    version-4
+
+    ◆ the context was reset (daily)
+    ◆ history was compacted · 900 → 100 tokens · 1 file read · 2 files changed
+
+      Little happened.
+
+      read
+        a.md
+
+      changed
+        b.md
+        c.md
+    ");
+}
+
+#[test]
+fn as_much_of_the_tools_as_wanted() {
+    let home = synced();
+    let calls = |arguments: &str| {
+        let run = run(&home, &format!("show 02-tools-thinking_01a1e05d-bb {arguments}"));
+        run.stdout.lines().skip(4).collect::<Vec<_>>().join("\n")
+    };
+    snapshot!(calls("--tools names"), @"
+
+    ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
+    ❯ What is in README?
+
+      Reading.
+
+      · read
+      ✗ bash  failed
+
+      It has a title.
+    ");
+    snapshot!(calls("--tools inputs"), @"
+
+    ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
+    ❯ What is in README?
+
+      Reading.
+
+      · read README.md
+          path: README.md
+      ✗ bash ls -la  failed
+          command: ls -la
+
+      It has a title.
+    ");
+    snapshot!(calls("--tools full"), @"
+
+    ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
+    ❯ What is in README?
+
+      Reading.
+
+      · read README.md
+          path: README.md
+      ✗ bash ls -la  failed
+          command: ls -la
+      ↳ read README.md  12 B
+          # Title
+          body
+      ↳ bash ls -la  failed
+          ls: denied
+
+      It has a title.
+    ");
+    snapshot!(calls("--role tool"), @"
+
+    ↳ read README.md  12 B
+    ↳ bash ls -la  failed
+    ");
+}
+
+#[test]
+fn a_narrow_screen() {
+    snapshot!(run_in(&synced(), "show 00000001", "24"), @"
+    exit 0
+    --- stdout
+    Two decimals
+    Claude Code
+    /home/alice/shop · main
+    claude-sonnet-4-5
+    [MINUTE]
+    1 turn
+    00000001-0000-4000-8000-
+    000000000001
+
+    ─ 1 ─ [MINUTE] ─
+    ❯ Show prices with two
+      decimals.
+
+      Let me look at the
+      formatter and its
+      test.
+
+      · Read /home/a…rice.ts
+      ✗ Bash npm te…  failed
+
+      Prices now read
+      `4.50`.
+    ");
+}
+
+#[test]
+fn counted() {
+    let home = synced();
+    snapshot!(run(&home, "show 00000001 --count"), @"
+    exit 0
+    --- stdout
+    Two decimals
+      turns          1
+      entries        7
+      user's words   1
+      agent's words  2
+      tool calls     2
+      answers        2
+      ✗ failed       1
+    ");
+    let counts = run(&home, "show 00000001 --count --json").json();
+    assert_eq!((&counts["turns"], &counts["errors"]), (&1.into(), &1.into()));
+}
+
+#[test]
+fn json_has_one_object_per_entry() {
+    let home = synced();
+    snapshot!(run(&home, "show 00000001 --json"), @r#"
+    exit 0
+    --- stdout
+    {"id":"u01","parent":null,"kind":"message","role":"user","time":1772442001000,"text":"Show prices with two decimals.","tool":null,"type":"user","entry":7,"turn":1,"prompt":true}
+    {"id":"u03","parent":"u02","kind":"message","role":"assistant","time":1772442003000,"text":"Let me look at the formatter and its test.","tool":null,"type":"assistant","entry":9,"turn":1,"prompt":false,"model":"claude-sonnet-4-5"}
+    {"id":"u04","parent":"u03","kind":"message","role":"assistant","time":1772442004000,"text":null,"tool":"Read","type":"assistant","entry":10,"turn":1,"prompt":false,"model":"claude-sonnet-4-5","calls":[{"id":"toolu_011","name":"Read","about":"/home/alice/shop/src/price.ts","outcome":"fine"}]}
+    {"id":"u05","parent":"u04","kind":"message","role":"assistant","time":1772442005000,"text":null,"tool":"Bash","type":"assistant","entry":11,"turn":1,"prompt":false,"model":"claude-sonnet-4-5","calls":[{"id":"toolu_012","name":"Bash","about":"npm test -- price","outcome":"failed"}]}
+    {"id":"u06","parent":"u04","kind":"message","role":"tool","time":1772442006000,"text":null,"tool":"Read","type":"user","entry":12,"turn":1,"prompt":false,"results":[{"call":"toolu_011","name":"Read","about":"/home/alice/shop/src/price.ts","outcome":"fine","bytes":38}]}
+    {"id":"u07","parent":"u05","kind":"message","role":"tool","time":1772442007000,"text":null,"tool":"Bash","type":"user","entry":13,"turn":1,"prompt":false,"results":[{"call":"toolu_012","name":"Bash","about":"npm test -- price","outcome":"failed","bytes":20}]}
+    {"id":"u09","parent":"u08","kind":"message","role":"assistant","time":1772442009000,"text":"Prices now read `4.50`.","tool":null,"type":"assistant","entry":15,"turn":1,"prompt":false,"model":"claude-sonnet-4-5"}
+    "#);
+    for entry in run(&home, "show 00000001 --json --full").json_lines() {
+        for field in ["id", "parent", "kind", "role", "time", "text", "tool"] {
+            assert!(entry.get(field).is_some(), "{field} of {entry}");
+        }
+    }
+}
+
+#[test]
+fn records_in_a_pipe_are_exact() {
+    let home = synced();
+    let path = ".claude/projects/-home-alice-shop/00000001-0000-4000-8000-000000000001.jsonl";
+    let file = fs::read_to_string(home.path(path)).unwrap();
+    let one = home.run("show 00000001 --no-sync --entry u02 --raw").stdout;
+    assert_eq!(file.lines().filter(|line| format!("{line}\n") == one).count(), 1, "{one}");
+    let told = home.run("show 00000001 --no-sync --raw").stdout;
+    assert!(told.lines().all(|line| file.lines().any(|other| other == line)));
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let home = synced();
+    for arguments in [
+        "show nothing",
+        "show 0000",
+        "show 00000001 --turn 9",
+        "show 00000001 --turn 0",
+        "show 00000001 --entry nothing",
+        "show 00000001 --branch u",
+    ] {
+        let run = run(&home, arguments);
+        assert_eq!(run.code, 1, "{arguments}: {run}");
+        assert!(run.stderr.contains("hint: "), "{arguments}: {run}");
+    }
+    snapshot!(run(&home, "show 00000001 --turn 9"), @"
+    exit 1
+    --- stdout
+    Two decimals
+    Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE]
+    1 turn
+    00000001-0000-4000-8000-000000000001
+    --- stderr
+    error: no turn matches `9`
+    hint: `quipu show ID --count` says how many turns there are
+    ");
+    assert_eq!(run(&home, "show 00000001 --role nobody").code, 2);
+}
+
+#[test]
+fn a_session_that_is_only_known_from_prompts() {
+    let home = Home::empty();
+    let prompt =
+        r#"{"display":"find it","timestamp":1764000000000,"project":"/p","sessionId":"gone-1"}"#;
+    home.write(".claude/history.jsonl", format!("{prompt}\n"));
+    home.run("sync");
+    let run = run(&home, "show gone-1");
+    assert!(run.stdout.contains("lost\n") && run.stdout.contains("❯ find it"), "{run}");
+}
+
+/// The commands of the documents print what the documents say.
+#[test]
+fn documents_show_real_output() {
+    let home = synced();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reading.md");
+    let text = fs::read_to_string(path).unwrap();
+    let mut checked = 0;
+    for block in text.split("```console\n").skip(1) {
+        let block = block.split("```").next().unwrap();
+        for example in block.split("$ quipu ").skip(1) {
+            let (command, output) = example.split_once('\n').unwrap();
+            if !command.starts_with("show ") && !command.starts_with("tree ") {
+                continue;
+            }
+            let said = run(&home, command).stdout;
+            assert_eq!(said.trim_end(), output.trim_end(), "{command}");
+            checked += 1;
+        }
+    }
+    assert!(checked >= 3, "{checked}");
+}
+
+/// What a terminal would act on, or what hides or reorders text.
+fn is_harmful(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// Text without the colours that quipu itself gives it.
+fn without_colours(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        plain.push_str(before);
+        let end = after.find(|c: char| !(c.is_ascii_digit() || c == ';')).unwrap_or(after.len());
+        match after[end..].strip_prefix('m') {
+            Some(after) => rest = after,
+            None => {
+                plain.push_str("\u{1b}[");
+                rest = after;
+            }
+        }
+    }
+    plain + rest
+}
+
+/// Words with everything in them that a terminal might obey.
+fn hostile() -> impl Strategy<Value = String> {
+    let nasty = prop::sample::select(vec![
+        "\u{1b}[2J",
+        "\u{1b}]52;c;eA==\u{7}",
+        "\u{1b}]8;;x\u{1b}\\",
+        "\u{9b}31m",
+        "\u{1b}P",
+        "\r",
+        "\t",
+        "\n",
+        "\u{8}",
+        "\u{7}",
+        "\0",
+        "\u{85}",
+        "\u{202e}",
+        "\u{2066}",
+        "\u{200b}",
+        "\u{feff}",
+        "```\n",
+        "| a | b |\n|---|---|\n| 1 | ",
+        "- ",
+        "> ",
+        "# ",
+        "[x](",
+        "](\u{1b}",
+        "<b>",
+        "**",
+        "`",
+        "    ",
+        "1. ",
+        "日本語",
+        "&#27;[2J",
+        "&#x9b;",
+        "\\",
+        "---\n",
+        "<system-reminder>",
+        "/",
+        "! ",
+    ]);
+    let piece =
+        prop_oneof![3 => nasty.prop_map(str::to_owned), 2 => ".{0,6}", 1 => any::<String>()];
+    prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+}
+
+#[test]
+fn nothing_in_a_session_reaches_a_terminal_as_it_is() {
+    let mut runner =
+        TestRunner::new(Config { cases: 24, failure_persistence: None, ..Config::default() });
+    let words = prop::collection::vec(hostile(), 14);
+    let bytes = prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..6);
+    let result = runner.run(&(words, bytes, 1_usize..120), |(words, noise, columns)| {
+        let home = Home::empty();
+        let say = |index: usize| words[index].clone();
+        let lines = [
+            serde_json::json!({"type": "session", "version": 3, "id": "s", "cwd": say(0)}),
+            serde_json::json!({"type": "message", "id": say(1), "parentId": null,
+                "message": {"role": "user", "content": say(2)}}),
+            serde_json::json!({"type": "message", "id": "b", "parentId": say(1), "message": {
+                "role": "assistant", "model": say(3), "content": [
+                    {"type": "text", "text": say(4)}, {"type": "thinking", "thinking": say(5)},
+                    {"type": "toolCall", "id": "c", "name": say(6), "arguments": {"path": say(7), "x": say(8)}},
+                    {"type": say(9)}]}}),
+            serde_json::json!({"type": "message", "id": "d", "parentId": "b", "message": {
+                "role": "toolResult", "toolCallId": "c", "content": say(10)}}),
+            serde_json::json!({"type": "label", "id": "l", "parentId": "d", "targetId": "b", "label": say(11)}),
+            serde_json::json!({"type": "session_info", "id": "n", "parentId": "l", "name": say(12)}),
+            serde_json::json!({"type": "compaction", "id": "k", "parentId": "n", "summary": say(13),
+                "details": {"readFiles": [say(0)], "modifiedFiles": [say(2)]}}),
+            serde_json::json!({"type": "message", "id": "e", "parentId": null,
+                "message": {"role": "user", "content": say(5)}}),
+        ];
+        let mut file: Vec<u8> = Vec::new();
+        for line in &lines {
+            file.extend_from_slice(line.to_string().as_bytes());
+            file.push(b'\n');
+        }
+        for line in &noise {
+            file.extend_from_slice(line);
+            file.push(b'\n');
+        }
+        home.write(".openclaw/agents/main/sessions/s.jsonl", &file);
+        prop_assert_eq!(home.run("sync").code, 0);
+        let columns = columns.to_string();
+        for arguments in [
+            "show s",
+            "show s --full",
+            "show s --full --color always",
+            "show s --full --json",
+            "show s --count",
+            "tree s",
+            "tree s --json",
+            "tree s --color always",
+        ] {
+            let run = run_in(&home, arguments, &columns);
+            prop_assert_eq!(run.code, 0, "{}: {}", arguments, &run);
+            let shown = without_colours(&run.stdout) + &without_colours(&run.stderr);
+            let found = shown.chars().find(|c| *c != '\n' && is_harmful(*c));
+            prop_assert_eq!(found, None, "{}: {:?}", arguments, shown);
+        }
+        Ok(())
+    });
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}

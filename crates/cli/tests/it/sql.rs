@@ -1,0 +1,113 @@
+//! `quipu sql`.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use crate::home::{Home, Run, snapshot};
+
+fn home() -> Home {
+    let home = Home::empty();
+    home.write(
+        ".openclaw/agents/main/sessions/s1.jsonl",
+        "{\"role\":\"user\",\"content\":\"=1+1, \\\"tea\\\"\\tand \\u001b[2J\"}\n{\"role\":\"user\",\"content\":\"two\\nlines\"}\n",
+    );
+    home.run("sync -q");
+    home
+}
+
+fn ask(home: &Home, options: &str, statement: &str) -> Run {
+    let arguments = ["sql"].into_iter().chain(options.split_whitespace()).chain([statement]);
+    home.finish(home.command(arguments))
+}
+
+const TEXTS: &str = "SELECT id, text, x'0aff' AS bytes, NULL AS missing FROM messages";
+
+#[test]
+fn in_every_shape() {
+    let home = home();
+    snapshot!(ask(&home, "", TEXTS), @r#"
+    exit 0
+    --- stdout
+    id	text	bytes	missing
+    1	=1+1, "tea"\tand \u{1b}[2J	0aff	
+    2	two\nlines	0aff
+    "#);
+    snapshot!(ask(&home, "--csv", TEXTS), @r#"
+    exit 0
+    --- stdout
+    id,text,bytes,missing
+    1,"'=1+1, ""tea""\tand \u{1b}[2J",0aff,
+    2,"two
+    lines",0aff,
+    "#);
+    snapshot!(ask(&home, "--json", TEXTS), @r#"
+    exit 0
+    --- stdout
+    {"id":1,"text":"=1+1, \"tea\"\tand \u001b[2J","bytes":"0aff","missing":null}
+    {"id":2,"text":"two\nlines","bytes":"0aff","missing":null}
+    "#);
+    snapshot!(ask(&home, "--json", "SELECT 1 AS a, 2 AS a, 3 AS a"), @r#"
+    exit 0
+    --- stdout
+    {"a":1,"a_2":2,"a_3":3}
+    "#);
+    snapshot!(ask(&home, "--csv", "SELECT '' AS a"), @r#"
+    exit 0
+    --- stdout
+    a
+    ""
+    "#);
+    snapshot!(ask(&home, "", "SELECT 1 WHERE 0"), @"
+    exit 0
+    --- stdout
+    1
+    ");
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let home = home();
+    snapshot!(ask(&home, "", "DELETE FROM sessions"), @"
+    exit 2
+    --- stderr
+    error: only reading is possible
+    ");
+    snapshot!(ask(&home, "", "SELECT * FROM nowhere"), @"
+    exit 2
+    --- stderr
+    error: no such table: nowhere
+    hint: docs/schema.md describes the tables; `SELECT name, sql FROM sqlite_schema` shows them
+    ");
+    snapshot!(ask(&home, "--timeout 0", "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"), @"
+    exit 2
+    --- stdout
+    count(*)
+    --- stderr
+    error: it took too long
+    ");
+}
+
+#[test]
+fn from_standard_input() {
+    let home = home();
+    let mut child =
+        home.command(["sql", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"SELECT 6 * 7 AS answer\n").unwrap();
+    assert_eq!(child.wait_with_output().unwrap().stdout, b"answer\n42\n");
+}
+
+/// The reader went away: no complaint, no endless work.
+#[test]
+fn a_closed_pipe_ends_it() {
+    let home = home();
+    let endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c";
+    let mut child = home
+        .command(["sql", endless])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), ended.stderr), (Some(0), Vec::new()));
+}

@@ -1,0 +1,102 @@
+//! `quipu tree`: forks, compactions, labels and sub-agents.
+
+use crate::home::{Home, Run, snapshot};
+
+fn synced() -> Home {
+    let home = Home::full();
+    home.run("sync");
+    home
+}
+
+#[track_caller]
+fn run(home: &Home, arguments: &str) -> Run {
+    home.run_with(&format!("{arguments} --no-sync"), &[("TZ", "UTC"), ("COLUMNS", "80")])
+}
+
+#[test]
+fn a_fork() {
+    snapshot!(run(&synced(), "tree 05-branch-summary_01a1e05d-bba"), @"
+    exit 0
+    --- stdout
+    start
+    05-branch-summary_01a1e05d-bba4-757f-9176-bfe04c94c17b
+
+    ○  40bf1de1  2 entries, 1 turn  start
+    ├─╮
+    │ ○  692fc03f  2 entries, 1 turn  explore A
+    ◆  4d6b991c  summary of a branch that was left
+    @  5124bb81  2 entries, 1 turn, leaf  do B
+    ");
+}
+
+#[test]
+fn labels_and_compactions() {
+    let home = synced();
+    snapshot!(run(&home, "tree 08-labels"), @"
+    exit 0
+    --- stdout
+    Refactor auth
+    08-labels-custom-info_01a1e05d-bbae-7373-8689-c96fc0cfb45e
+
+    ○  15364573  1 entry, 1 turn  hi
+    ★  15364573  label  checkpoint-1
+    @  f4c4a379  11 entries, 1 turn, leaf  next
+    ");
+    snapshot!(run(&home, "tree 00000002"), @"
+    exit 0
+    --- stdout
+    Rename the basket to cart everywhere.
+    00000002-0000-4000-8000-000000000002
+
+    ○  c02  2 entries, 1 turn  Rename the basket to cart everywhere.
+    ◆  c03  compacted, 155,025 → 9,000 tokens
+    @  c10  7 entries, 2 turns, leaf  /compact
+    ");
+}
+
+#[test]
+fn sub_agents() {
+    snapshot!(run(&synced(), "tree 00000004"), @"
+    exit 0
+    --- stdout
+    Find every place that formats a price.
+    00000004-0000-4000-8000-000000000004
+
+    @  s08  6 entries, 1 turn, leaf  Find every place that formats a price.
+    │  ↳ 00000004/agent-a1b2c3d  Explore, 3 entries, 1 turn  Find formatters
+    ↳  2 entries of sub-agents in this file
+    │  ↳ 00000004/agent-w1  fork, 3 entries, 1 turn  Check the tax rules
+    ");
+}
+
+#[test]
+fn json() {
+    snapshot!(run(&synced(), "tree 04-branch --json"), @r#"
+    exit 0
+    --- stdout
+    {"line":1,"parent":null,"kind":"run","depth":0,"nested":0,"first":"6858b87f","last":"dfa342c7","time":1794765601696,"entries":2,"turns":1,"tool_calls":0,"text":"start","branches":2,"leaf":false,"current":true}
+    {"line":2,"parent":1,"kind":"run","depth":1,"nested":0,"first":"219aa01b","last":"fcfe1f2f","time":1794765601696,"entries":2,"turns":1,"tool_calls":0,"text":"path A","branches":0,"leaf":false,"current":false}
+    {"line":3,"parent":1,"kind":"run","depth":0,"nested":0,"first":"1c63f8a5","last":"493d0832","time":1794765601697,"entries":2,"turns":1,"tool_calls":0,"text":"path B","branches":0,"leaf":true,"current":true}
+    "#);
+}
+
+#[test]
+fn forks_of_forks_stay_on_the_screen() {
+    let home = Home::empty();
+    let mut lines = vec![r#"{"type":"session","version":3,"id":"s"}"#.to_owned()];
+    // Each prompt but the last hangs off the one before and has a sibling that was left.
+    for index in 1..200 {
+        let parent = if index == 1 { "null".to_owned() } else { format!("\"p{}\"", index - 1) };
+        for id in [format!("l{index}"), format!("p{index}")] {
+            lines.push(format!(
+                r#"{{"type":"message","id":"{id}","parentId":{parent},"message":{{"role":"user","content":"{id}"}}}}"#
+            ));
+        }
+    }
+    home.write(".openclaw/agents/main/sessions/s.jsonl", lines.join("\n") + "\n");
+    home.run("sync");
+    let run = run(&home, "tree s");
+    assert_eq!(run.code, 0, "{run}");
+    assert!(run.stdout.lines().all(|line| line.chars().count() <= 80), "{run}");
+    assert!(run.stdout.lines().count() > 390, "{run}");
+}

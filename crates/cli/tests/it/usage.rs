@@ -1,0 +1,295 @@
+//! `quipu usage`.
+
+use crate::home::{Home, snapshot};
+
+/// An answer of Claude Code that used a million tokens of input and a hundred thousand of output.
+fn answer(number: u32, model: &str, time: &str) -> String {
+    format!(
+        r#"{{"type":"assistant","uuid":"00000000-0000-4000-8000-{number:012}","sessionId":"00000000-0000-4000-8000-00000000000a","cwd":"/home/alice/shop","requestId":"r{number}","timestamp":"{time}","message":{{"role":"assistant","id":"m{number}","model":"{model}","content":[{{"type":"text","text":"Done."}}],"usage":{{"input_tokens":1000000,"output_tokens":100000,"cache_read_input_tokens":{number}000,"cache_creation_input_tokens":0}}}}}}
+"#
+    )
+}
+
+const SESSION: &str =
+    ".claude/projects/-home-alice-shop/00000000-0000-4000-8000-00000000000a.jsonl";
+
+const PROMPT: &str = r#"{"type":"user","uuid":"00000000-0000-4000-8000-000000000099","sessionId":"00000000-0000-4000-8000-00000000000a","cwd":"/home/alice/shop","timestamp":"2026-02-03T10:00:00.000Z","message":{"role":"user","content":"Make the till faster"}}
+"#;
+
+const OPENCLAW: &str = r#"{"type":"session","version":3,"id":"s1","timestamp":"2026-02-05T10:30:00.000Z","cwd":"/home/alice/garden"}
+{"type":"message","id":"0000000a","parentId":null,"timestamp":"2026-02-05T10:30:00.000Z","message":{"role":"user","content":"Water the tomatoes"}}
+{"type":"message","id":"0000000b","parentId":"0000000a","timestamp":"2026-02-05T10:30:01.000Z","message":{"role":"assistant","content":"Done.","model":"gemini-2.5-pro","usage":{"input":2000,"output":300,"cacheRead":0,"cacheWrite":0,"cost":{"total":1.25}}}}
+"#;
+
+fn home() -> Home {
+    let home = Home::empty();
+    let lines = [
+        PROMPT.to_owned(),
+        answer(1, "claude-opus-4-5-20251101", "2026-02-03T10:00:00.000Z"),
+        answer(2, "claude-haiku-4-5", "2026-02-03T23:30:00.000Z"),
+        answer(3, "llama-of-the-lab", "2026-02-05T10:00:00.000Z"),
+    ];
+    home.write(SESSION, lines.concat());
+    home.write(".openclaw/agents/main/sessions/s1.jsonl", OPENCLAW);
+    home.run("sync -q");
+    home
+}
+
+#[test]
+fn by_day() {
+    let home = home();
+    snapshot!(home.run_with("usage --all", &[("TZ", "UTC0"), ("COLUMNS", "80")]), @"
+    exit 0
+    --- stdout
+    Usage  all that is known
+
+    day            cost                input  output   read  written  tokens
+    2026-02-03    $9.00  ████████████  2.00M    200k  3.00k        –   2.20M
+    2026-02-04        –
+    2026-02-05   $1.25*  █▋            1.00M    100k  3.00k        –   1.11M
+    total       $10.25*                3.00M    300k  6.00k        –   3.31M
+
+    * no price is known for llama-of-the-lab: 1.10M tokens are not in the cost
+    $1.25 as recorded by the agents, $9.00 at the list prices of 2026-11-15; time
+    zone UTC+00:00
+    ");
+    // In Berlin the second answer came after midnight.
+    let there = [("TZ", "CET-1"), ("COLUMNS", "60")];
+    snapshot!(home.run_with("usage --since 2026-02-01", &there), @"
+    exit 0
+    --- stdout
+    Usage  since 2026-02-01
+
+    day            cost              tokens
+    2026-02-03    $7.50  ██████████   1.10M
+    2026-02-04    $1.50  ██           1.10M
+    2026-02-05   $1.25*  █▋           1.11M
+    total       $10.25*               3.31M
+
+    * no price is known for llama-of-the-lab: 1.10M tokens are
+    not in the cost
+    $1.25 as recorded by the agents, $9.00 at the list prices of
+    2026-11-15; time zone UTC+01:00
+    ");
+    snapshot!(home.run_with("usage daily --until 2026-02-03", &[("TZ", "UTC0"), ("COLUMNS", "40")]), @"
+    exit 0
+    --- stdout
+    Usage  until 2026-02-03
+
+    day          cost  tokens
+    2026-02-03  $9.00   2.20M
+    total       $9.00   2.20M
+
+    $9.00 at the list prices of 2026-11-15;
+    time zone UTC+00:00
+    ");
+    snapshot!(home.run("usage --since 2026-02-01 --until 2026-02-02"), @"
+    exit 0
+    --- stdout
+    nothing was used since 2026-02-01, until 2026-02-02
+    ");
+}
+
+#[test]
+fn by_everything_else() {
+    let home = home();
+    let wide = [("TZ", "UTC0"), ("COLUMNS", "120")];
+    snapshot!(home.run_with("usage monthly", &wide), @"
+    exit 0
+    --- stdout
+    Usage  all that is known
+
+    month       cost                            input  output  cache read  cache write  tokens
+    2026-02  $10.25*  ████████████████████████  3.00M    300k       6.00k            –   3.31M
+    total    $10.25*                            3.00M    300k       6.00k            –   3.31M
+
+    * no price is known for llama-of-the-lab: 1.10M tokens are not in the cost
+    $1.25 as recorded by the agents, $9.00 at the list prices of 2026-11-15; time zone UTC+00:00
+    ");
+    snapshot!(home.run_with("usage session", &wide), @"
+    exit 0
+    --- stdout
+    Usage  all that is known
+
+    session               id        last           cost  input  output   read  written  tokens
+    Make the till faster  00000000  2026-02-05   $9.00*  3.00M    300k  6.00k        –   3.31M
+    Water the tomatoes    s1        2026-02-05    $1.25  2.00k     300      –        –   2.30k
+    total                                       $10.25*  3.00M    300k  6.00k        –   3.31M
+
+    * no price is known for llama-of-the-lab: 1.10M tokens are not in the cost
+    $1.25 as recorded by the agents, $9.00 at the list prices of 2026-11-15
+    ");
+    snapshot!(home.run_with("usage session", &[("COLUMNS", "40")]), @"
+    exit 0
+    --- stdout
+    Usage  all that is known
+
+    session                  cost  tokens
+    Make the till faster   $9.00*   3.31M
+    Water the tomatoes      $1.25   2.30k
+    total                 $10.25*   3.31M
+
+    * no price is known for
+    llama-of-the-lab: 1.10M tokens are not
+    in the cost
+    $1.25 as recorded by the agents, $9.00
+    at the list prices of 2026-11-15
+    ");
+    snapshot!(home.run_with("usage model", &wide), @"
+    exit 0
+    --- stdout
+    Usage  all that is known
+
+    model                         cost                            input  output  cache read  cache write  tokens
+    claude-opus-4-5-20251101     $7.50  ████████████████████████  1.00M    100k       1.00k            –   1.10M
+    claude-haiku-4-5             $1.50  ████▊                     1.00M    100k       2.00k            –   1.10M
+    gemini-2.5-pro               $1.25  ████                      2.00k     300           –            –   2.30k
+    llama-of-the-lab          no price                            1.00M    100k       3.00k            –   1.10M
+    total                      $10.25*                            3.00M    300k       6.00k            –   3.31M
+
+    * no price is known for llama-of-the-lab: 1.10M tokens are not in the cost
+    $1.25 as recorded by the agents, $9.00 at the list prices of 2026-11-15
+    ");
+    snapshot!(home.run_with("usage project", &wide), @"
+    exit 0
+    --- stdout
+    Usage  all that is known
+
+    project                cost                            input  output  cache read  cache write  tokens
+    /home/alice/shop     $9.00*  ████████████████████████  3.00M    300k       6.00k            –   3.31M
+    /home/alice/garden    $1.25  ███▍                      2.00k     300           –            –   2.30k
+    total               $10.25*                            3.00M    300k       6.00k            –   3.31M
+
+    * no price is known for llama-of-the-lab: 1.10M tokens are not in the cost
+    $1.25 as recorded by the agents, $9.00 at the list prices of 2026-11-15
+    ");
+    snapshot!(home.run_with("usage agent", &wide), @"
+    exit 0
+    --- stdout
+    Usage  all that is known
+
+    agent             cost                            input  output  cache read  cache write  tokens
+    claude-code     $9.00*  ████████████████████████  3.00M    300k       6.00k            –   3.31M
+    openclaw/main    $1.25  ███▍                      2.00k     300           –            –   2.30k
+    total          $10.25*                            3.00M    300k       6.00k            –   3.31M
+
+    * no price is known for llama-of-the-lab: 1.10M tokens are not in the cost
+    $1.25 as recorded by the agents, $9.00 at the list prices of 2026-11-15
+    ");
+}
+
+#[test]
+fn for_machines() {
+    let home = home();
+    snapshot!(home.run_with("usage --json --no-sync", &[("TZ", "UTC0")]), @r#"
+    exit 0
+    --- stdout
+    {"by":"day","group":"2026-02-03","responses":2,"input":2000000,"output":200000,"cache_read":3000,"cache_write":0,"total_tokens":2203000,"cost_usd":9.0007,"recorded_usd":0.0,"unpriced_tokens":0,"unpriced_models":[],"models":["claude-haiku-4-5","claude-opus-4-5-20251101"],"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"by":"day","group":"2026-02-05","responses":2,"input":1002000,"output":100300,"cache_read":3000,"cache_write":0,"total_tokens":1105300,"cost_usd":1.25,"recorded_usd":1.25,"unpriced_tokens":1103000,"unpriced_models":["llama-of-the-lab"],"models":["gemini-2.5-pro","llama-of-the-lab"],"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"by":"total","group":"total","responses":4,"input":3002000,"output":300300,"cache_read":6000,"cache_write":0,"total_tokens":3308300,"cost_usd":10.2507,"recorded_usd":1.25,"unpriced_tokens":1103000,"unpriced_models":["llama-of-the-lab"],"models":["claude-haiku-4-5","claude-opus-4-5-20251101","gemini-2.5-pro","llama-of-the-lab"],"fresh_as_of":"[TIME]","pending_bytes":null}
+    "#);
+    snapshot!(home.run("usage session --json --no-sync --project garden"), @r#"
+    exit 0
+    --- stdout
+    {"by":"session","group":"s1","responses":1,"input":2000,"output":300,"cache_read":0,"cache_write":0,"total_tokens":2300,"cost_usd":1.25,"recorded_usd":1.25,"unpriced_tokens":0,"unpriced_models":[],"models":["gemini-2.5-pro"],"format":"openclaw","agent":"main","cwd":"/home/alice/garden","title":"Water the tomatoes","updated_at":1770287401000,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"by":"total","group":"total","responses":1,"input":2000,"output":300,"cache_read":0,"cache_write":0,"total_tokens":2300,"cost_usd":1.25,"recorded_usd":1.25,"unpriced_tokens":0,"unpriced_models":[],"models":["gemini-2.5-pro"],"fresh_as_of":"[TIME]","pending_bytes":null}
+    "#);
+    let lines = home.run("usage agent --json").json_lines();
+    let named: Vec<_> = lines.iter().map(|line| line["group"].as_str().unwrap()).collect();
+    assert_eq!(named, ["claude-code", "openclaw/main", "total"]);
+}
+
+#[test]
+fn only_what_is_chosen() {
+    let home = home();
+    let total = |arguments: &str| {
+        let lines = home.run(&format!("usage --json {arguments}")).json_lines();
+        lines.last().unwrap()["output"].as_u64().unwrap()
+    };
+    assert_eq!(total(""), 300_300);
+    assert_eq!(total("--project shop"), 300_000);
+    assert_eq!(total("--agent main"), 300);
+    assert_eq!(total("--format claude-code --since 2026-02-05"), 100_000);
+    snapshot!(home.run("usage --project bakery"), @"
+    exit 1
+    --- stderr
+    error: no session is like that
+    hint: `quipu projects` lists all projects and their agents
+    ");
+    snapshot!(home.run("usage --since whenever"), @"
+    exit 2
+    --- stderr
+    error: cannot tell when `whenever` is
+    hint: say it like `3d`, `12h`, `2w`, `today`, `yesterday`, `2026-11-01` or `2026-11-01T09:30`
+    ");
+    assert_eq!(home.run("usage --format cobol").code, 2);
+    assert_eq!(home.run("usage weekly").code, 2);
+}
+
+/// A price in the configuration comes before the list, and gives a price to what has none.
+#[test]
+fn own_prices() {
+    let home = home();
+    home.write(
+        ".config/quipu/config.toml",
+        "[prices]\n\"llama-of-the-lab\" = { input = 0.5, output = 1 }\n\
+         claude-haiku-4-5 = { input = 0, output = 0 }\n",
+    );
+    let lines = home.run("usage model --json").json_lines();
+    let costs: Vec<_> = lines
+        .iter()
+        .map(|line| (line["group"].as_str().unwrap(), line["cost_usd"].as_f64().unwrap()))
+        .collect();
+    assert_eq!(
+        costs,
+        [
+            ("claude-opus-4-5-20251101", 7.5005),
+            ("gemini-2.5-pro", 1.25),
+            ("llama-of-the-lab", 0.6015),
+            ("claude-haiku-4-5", 0.0),
+            ("total", 9.352),
+        ]
+    );
+    snapshot!(home.run("config show"), @"
+    exit 0
+    --- stdout
+    setting                  value                                               from
+    config                   ~/.config/quipu/config.toml                         default
+    ledger                   ~/.local/share/quipu/ledger.db                      default
+    color                    auto                                                default
+    collect.priority         2                                                   default
+    collect.deleted          true                                                default
+    roots.claude-code        ~/.claude                                           default
+                             ~/.config/claude
+    roots.openclaw           ~/.openclaw                                         default
+                             ~/.clawdbot
+                             ~/.moltbot
+                             ~/.moldbot
+    prices.claude-haiku-4-5  $0 in, $0 out, $0 cache read, $0 cache write        file ~/.config/quipu/config.toml
+    prices.llama-of-the-lab  $0.5 in, $1 out, $0.5 cache read, $0.5 cache write  file ~/.config/quipu/config.toml
+    ");
+}
+
+#[test]
+fn nothing_at_all() {
+    let home = Home::empty();
+    snapshot!(home.run("usage"), @"
+    exit 0
+    --- stdout
+    nothing was used in the last 30 days
+    `quipu usage --all` shows all days
+    ");
+    home.write(SESSION, PROMPT);
+    home.run("sync -q");
+    snapshot!(home.run("usage"), @"
+    exit 0
+    --- stdout
+    nothing was used in the last 30 days
+    `quipu usage --all` shows all days
+    ");
+    snapshot!(home.run("usage --json --no-sync"), @r#"
+    exit 0
+    --- stdout
+    {"by":"total","group":"total","responses":0,"input":0,"output":0,"cache_read":0,"cache_write":0,"total_tokens":0,"cost_usd":0.0,"recorded_usd":0.0,"unpriced_tokens":0,"unpriced_models":[],"models":[],"fresh_as_of":"[TIME]","pending_bytes":null}
+    "#);
+}

@@ -1,0 +1,270 @@
+//! Reads and writes what is planned: some threads read and decode, one writes, in the order of the
+//! plan, and what is between them stays bounded.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::batch::{Batch, Builder};
+use super::discover::{RootPath, Skipped};
+use super::plan::Job;
+use super::read::{self, Outcome, Work};
+use super::write::{self, Writer};
+use super::{Pending, Progress, is_over, known};
+use crate::forget::Forgotten;
+use crate::ledger::Ledger;
+use crate::wire::SyncReport;
+use crate::{Error, Result};
+
+/// Small files are read together until they make up this much.
+const UNIT: u64 = 1 << 20;
+
+/// A transaction of a bulk import ends at this weight, or earlier if somebody waits, …
+const TRANSACTION: usize = 128 << 20;
+
+/// … or after this time: an import that is killed has not lost more than that.
+const LONGEST_TRANSACTION: Duration = Duration::from_secs(1);
+
+/// Batches that wait for the writer, per unit of work.
+const QUEUE: usize = 2;
+
+/// Units of work that may be read, or wait to be written, beside those that are being read.
+const AHEAD: usize = 2;
+
+/// Some jobs, to be read and written.
+pub(super) struct Run<'a> {
+    pub(super) ledger: &'a mut Ledger,
+    pub(super) roots: &'a [RootPath],
+    pub(super) jobs: &'a [Job],
+    pub(super) forgotten: &'a Forgotten,
+    pub(super) pending: &'a mut Pending,
+}
+
+impl Run<'_> {
+    /// Reads and writes them. Returns how many were dropped.
+    pub(super) fn run(
+        &mut self,
+        report: &mut SyncReport,
+        skipped: &mut Vec<Skipped>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<usize> {
+        let units = units(self.jobs);
+        let workers = thread::available_parallelism()
+            .map_or(1, |cores| cores.get().saturating_sub(1))
+            .clamp(1, 4)
+            .min(units.len());
+        // A reader takes a turn for each unit, and the writer gives it back when the unit is
+        // written: what is in memory stays bounded however small the units are.
+        let (give_turn, turns) = mpsc::channel();
+        for _ in 0..workers + AHEAD {
+            let _ = give_turn.send(());
+        }
+        let readers = Readers {
+            path: self.ledger.path().to_owned(),
+            roots: self.roots,
+            jobs: self.jobs,
+            units: &units,
+            forgotten: self.forgotten,
+            next: AtomicUsize::new(0),
+            turns: Mutex::new(turns),
+            done: Mutex::new((Work::default(), Vec::new())),
+        };
+        let mut writer = Writer::new(self.roots, self.jobs, self.forgotten);
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            units.iter().map(|_| mpsc::sync_channel::<Result<Batch>>(QUEUE)).unzip();
+        let senders: Vec<Mutex<Option<mpsc::SyncSender<Result<Batch>>>>> =
+            senders.into_iter().map(|sender| Mutex::new(Some(sender))).collect();
+        let units_done = Cell::new(0);
+        thread::scope(|scope| -> Result<()> {
+            for _ in 0..workers {
+                scope.spawn(|| readers.run(&senders));
+            }
+            let mut batches = receivers.into_iter().flat_map(|unit| {
+                let give_turn = give_turn.clone();
+                let units_done = &units_done;
+                let ended = std::iter::from_fn(move || {
+                    units_done.set(units_done.get() + 1);
+                    let _ = give_turn.send(());
+                    None
+                });
+                unit.into_iter().chain(ended)
+            });
+            let written = self.write(&mut batches, &mut writer, progress);
+            // Without batches to send and turns to take, the readers stop.
+            drop(batches);
+            drop(give_turn);
+            written
+        })?;
+        let (work, mut more) =
+            readers.done.into_inner().map_err(|_| Error::damaged("a reader stopped".to_owned()))?;
+        // A file that is damaged, or no transcript, was looked into all the same.
+        let unread = more.iter().filter(|skip| !skip.reason.is_read()).count();
+        skipped.append(&mut more);
+        report.bytes_read += work.bytes_read;
+        report.bytes_verified += work.bytes_verified;
+        report.lines_parsed += work.lines_parsed;
+        let dropped = write::dropped(&writer.progress);
+        let done = units.get(units_done.get()).map_or(self.jobs.len(), |unit| unit.start);
+        for (job, progress) in self.jobs.iter().zip(&writer.progress).skip(done) {
+            match progress {
+                write::Progress::At(position) if position.reached() >= job.size => {}
+                _ => self.pending.add(std::slice::from_ref(job)),
+            }
+        }
+        report.sources_changed += done.saturating_sub(dropped + unread) as u64;
+        report.add(&writer.written, writer.fold.problems);
+        Ok(dropped)
+    }
+
+    /// Writes what the readers send, until there is nothing more, or no time.
+    fn write(
+        &mut self,
+        batches: &mut dyn Iterator<Item = Result<Batch>>,
+        writer: &mut Writer<'_>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<()> {
+        let (queue, deadline) = (self.ledger.queue(), self.ledger.deadline());
+        while let Some(first) = batches.next() {
+            let (mut stored, mut weight) = (0, 0);
+            let began = Instant::now();
+            self.ledger.write(|tx| {
+                writer.begin(tx)?;
+                let mut next = Some(first);
+                while let Some(batch) = next {
+                    let batch = batch?;
+                    stored += batch.bytes();
+                    weight += batch.weight;
+                    writer.batch(tx, batch)?;
+                    let somebody_waits = queue.as_ref().is_some_and(|queue| queue.someone_waits());
+                    let is_long = began.elapsed() >= LONGEST_TRANSACTION || is_over(deadline);
+                    if weight >= TRANSACTION || is_long || somebody_waits {
+                        break;
+                    }
+                    next = batches.next();
+                }
+                writer.end(tx)
+            })?;
+            progress(Progress::Stored { bytes: stored });
+            if is_over(deadline) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Groups jobs so that each unit of work is worth a batch.
+fn units(jobs: &[Job]) -> Vec<std::ops::Range<usize>> {
+    let mut units = Vec::new();
+    let (mut start, mut bytes) = (0, 0);
+    for (index, job) in jobs.iter().enumerate() {
+        bytes += job.unread();
+        if bytes >= UNIT {
+            units.push(start..index + 1);
+            (start, bytes) = (index + 1, 0);
+        }
+    }
+    if start < jobs.len() {
+        units.push(start..jobs.len());
+    }
+    units
+}
+
+/// What the reading threads share.
+struct Readers<'a> {
+    path: PathBuf,
+    roots: &'a [RootPath],
+    jobs: &'a [Job],
+    units: &'a [std::ops::Range<usize>],
+    forgotten: &'a Forgotten,
+    next: AtomicUsize,
+    turns: Mutex<mpsc::Receiver<()>>,
+    done: Mutex<(Work, Vec<Skipped>)>,
+}
+
+type Senders = [Mutex<Option<mpsc::SyncSender<Result<Batch>>>>];
+
+impl Readers<'_> {
+    /// Takes units until there are none left.
+    fn run(&self, senders: &Senders) {
+        let mut ledger = Ledger::open_read_only(&self.path);
+        let mut work = Work::default();
+        let mut skipped = Vec::new();
+        // The writer stops giving turns when it fails.
+        while self.turns.lock().is_ok_and(|turns| turns.recv().is_ok()) {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(unit) = self.units.get(number) else { break };
+            let sender = senders
+                .get(number)
+                .and_then(|sender| sender.lock().ok().and_then(|mut sender| sender.take()));
+            let Some(sender) = sender else { break };
+            let is_last = number + 1 == self.units.len();
+            let outcome = match &mut ledger {
+                Ok(ledger) => {
+                    self.unit(ledger, unit.clone(), is_last, &sender, &mut work, &mut skipped)
+                }
+                // Told once: the writer stops at the first error.
+                Err(error) => Err(std::mem::replace(error, Error::damaged("a reader stopped"))),
+            };
+            // If the writer has stopped, nobody listens any more.
+            if let Err(error) = outcome
+                && sender.send(Err(error)).is_err()
+            {
+                break;
+            }
+        }
+        if let Ok(mut done) = self.done.lock() {
+            done.0.bytes_read += work.bytes_read;
+            done.0.bytes_verified += work.bytes_verified;
+            done.0.lines_parsed += work.lines_parsed;
+            done.1.append(&mut skipped);
+        }
+    }
+
+    fn unit(
+        &self,
+        ledger: &Ledger,
+        unit: std::ops::Range<usize>,
+        is_last: bool,
+        sender: &mpsc::SyncSender<Result<Batch>>,
+        work: &mut Work,
+        skipped: &mut Vec<Skipped>,
+    ) -> Result<()> {
+        let mut send = |batch| {
+            sender.send(Ok(batch)).map_err(|_| Error::damaged("the writer stopped".to_owned()))
+        };
+        let mut builder = Builder::new(&mut send);
+        for number in unit {
+            let Some(job) = self.jobs.get(number) else { break };
+            let Some(root) = self.roots.get(job.root) else { break };
+            let folder = self.path.parent().unwrap_or(Path::new(""));
+            let ledger = read::Held { conn: ledger.conn(), folder, forgotten: self.forgotten };
+            let source = read::Source { format: root.format, job, number };
+            match read::read(&ledger, &source, &mut builder, work)? {
+                Outcome::Done => {}
+                Outcome::Skipped(reason) => {
+                    skipped.push(Skipped { root: job.root, path: job.path.clone(), reason })
+                }
+            }
+        }
+        builder.hand_over(is_last)
+    }
+}
+
+impl Job {
+    /// About how many bytes there are to read.
+    pub(super) fn unread(&self) -> u64 {
+        let reached = self.known.as_ref().map_or(0, known::Known::reached);
+        if self.size >= reached { self.size - reached } else { self.size }
+    }
+}
+
+impl Batch {
+    pub(super) fn bytes(&self) -> u64 {
+        let tails: usize = self.pieces.iter().map(|piece| piece.tail.len()).sum();
+        self.lengths.iter().sum::<u64>() + tails as u64
+    }
+}

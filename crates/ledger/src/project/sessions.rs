@@ -1,0 +1,108 @@
+//! The sessions that are being folded: a few are kept open, the others are rows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use foldhash::HashMap;
+use quipu_transcript::format::Format;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::quarters::Quarters;
+use super::session::{Name, Session};
+use super::usage;
+use crate::Result;
+use crate::ids::SessionRow;
+
+/// The sessions that are being folded, by name and by row.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    rows: HashMap<Name, SessionRow>,
+    /// In the order of their rows, so that what they hold is written in order.
+    open: BTreeMap<SessionRow, (Name, Session)>,
+    /// Responses whose bills were written and have to be compared with their copies.
+    billed: BTreeSet<i64>,
+    /// How their sums changed.
+    quarters: Quarters,
+}
+
+/// At most this many sessions are kept open between two commits.
+const MOST_OPEN: usize = 16;
+
+/// … and at most about this many of their entries.
+const MOST_ENTRIES: usize = 32 << 10;
+
+impl Sessions {
+    /// The session of that name, created by the record `seq` if there is none.
+    pub(crate) fn get(
+        &mut self,
+        conn: &Connection,
+        name: &Name,
+        seq: SessionRow,
+    ) -> Result<&mut Session> {
+        let row = match self.rows.get(name) {
+            Some(row) => *row,
+            None => {
+                let entries: usize =
+                    self.open.values().map(|(_, session)| session.tree.len()).sum();
+                if self.open.len() >= MOST_OPEN || entries >= MOST_ENTRIES {
+                    self.close(conn)?;
+                }
+                let session = match Session::load(conn, name)? {
+                    Some(session) => session,
+                    None => Session::new(seq),
+                };
+                let row = session.row;
+                self.rows.insert(name.clone(), row);
+                self.open.insert(row, (name.clone(), session));
+                row
+            }
+        };
+        self.open
+            .get_mut(&row)
+            .map(|(_, session)| session)
+            .ok_or_else(|| crate::Error::damaged("a session lost its row".to_owned()))
+    }
+
+    /// The name of the session of that row.
+    pub(crate) fn name_of(
+        &self,
+        conn: &Connection,
+        format: &'static dyn Format,
+        row: SessionRow,
+    ) -> Result<Option<Name>> {
+        if let Some((name, _)) = self.open.get(&row) {
+            return Ok(Some(name.clone()));
+        }
+        Ok(conn
+            .prepare_cached("SELECT agent, session_id FROM sessions WHERE id = ?1")?
+            .query_row([row], |row| {
+                Ok(Name { format: format.name(), agent: row.get(0)?, id: row.get(1)? })
+            })
+            .optional()?)
+    }
+
+    /// Writes all rows that changed.
+    pub(crate) fn save(&mut self, conn: &Connection) -> Result<()> {
+        for (name, session) in self.open.values_mut() {
+            session.save(conn, name)?;
+            session.calls.save(conn, session.row)?;
+            let (billed, quarters) = (&mut self.billed, &mut self.quarters);
+            session.bills.save(conn, session.row, session.is_complete, billed, quarters)?;
+        }
+        Ok(())
+    }
+
+    /// Decides which copies of the responses that were billed since the last commit count, and
+    /// brings their sums up to date. All sessions must be saved.
+    pub(crate) fn recount(&mut self, conn: &Connection) -> Result<()> {
+        usage::recount_all(conn, std::mem::take(&mut self.billed), &mut self.quarters)?;
+        self.quarters.save(conn)
+    }
+
+    /// Writes all rows that changed and lets go of them.
+    pub(crate) fn close(&mut self, conn: &Connection) -> Result<()> {
+        self.save(conn)?;
+        self.rows.clear();
+        self.open.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,52 @@
+//! What has become of sessions, going by where their files are.
+
+use quipu_transcript::format::{self, Archive};
+use rusqlite::Connection;
+
+use crate::Result;
+use crate::ids::{SessionRow, SourceId};
+
+/// What has become of a session's files: `live`, `archived`, `deleted`, `gone`, or `lost` if there
+/// never was a transcript to collect.
+pub(super) fn state(conn: &Connection, session: SessionRow) -> Result<&'static str> {
+    let mut statement = conn.prepare_cached(
+        "SELECT s.kind, s.format, s.path, s.is_gone
+           FROM session_sources ss JOIN sources s ON s.id = ss.source
+          WHERE ss.session = ?1 AND ss.part IN ('transcript', 'agent', 'subagent')",
+    )?;
+    let mut rows = statement.query([session])?;
+    let mut best: Option<&'static str> = None;
+    while let Some(row) = rows.next()? {
+        let archive = format::by_name(row.get_ref(1)?.as_str().unwrap_or_default())
+            .and_then(|format| format.origin(row.get_ref(2).ok()?.as_blob().ok()?).archive);
+        let state = match (row.get::<_, bool>(3)?, archive) {
+            (true, _) => "gone",
+            (false, Some(Archive::Deleted)) => "deleted",
+            (false, Some(Archive::Reset | Archive::Backup | Archive::Imported | Archive::Cold)) => {
+                "archived"
+            }
+            (false, None) => "live",
+        };
+        // Alphabetical order happens to be wrong; this is the order of liveliness.
+        let order = ["gone", "deleted", "archived", "live"];
+        let rank = |state| order.iter().position(|other| *other == state);
+        if best.is_none_or(|best| rank(state) > rank(best)) {
+            best = Some(state);
+        }
+    }
+    Ok(best.unwrap_or("lost"))
+}
+
+/// Brings the state of every session of a source up to date.
+pub(super) fn refresh_states(conn: &Connection, source: SourceId) -> Result<()> {
+    let sessions: Vec<SessionRow> = conn
+        .prepare_cached("SELECT session FROM session_sources WHERE source = ?1")?
+        .query_map([source], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for session in sessions {
+        let state = state(conn, session)?;
+        conn.prepare_cached("UPDATE sessions SET state = ?2 WHERE id = ?1 AND state <> ?2")?
+            .execute((session, state))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! The shape of values that SQL gives.
+
+use std::fmt::Write as _;
+
+use serde::{Serialize, Serializer};
+
+/// One value. Blobs are told in hexadecimal digits.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SqlValue {
+    /// Nothing.
+    Null,
+    /// A whole number.
+    Integer(i64),
+    /// Another number.
+    Real(f64),
+    /// Text; what is no UTF-8 is replaced.
+    Text(String),
+    /// Bytes.
+    Blob(Vec<u8>),
+}
+
+impl SqlValue {
+    /// As text. Nothing is empty.
+    pub fn to_text(&self) -> String {
+        match self {
+            SqlValue::Null => String::new(),
+            SqlValue::Integer(number) => number.to_string(),
+            SqlValue::Real(number) => number.to_string(),
+            SqlValue::Text(text) => text.clone(),
+            SqlValue::Blob(bytes) => hex(bytes),
+        }
+    }
+}
+
+impl Serialize for SqlValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            SqlValue::Null => serializer.serialize_none(),
+            SqlValue::Integer(number) => serializer.serialize_i64(*number),
+            SqlValue::Real(number) => serializer.serialize_f64(*number),
+            SqlValue::Text(text) => serializer.serialize_str(text),
+            SqlValue::Blob(bytes) => serializer.serialize_str(&hex(bytes)),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

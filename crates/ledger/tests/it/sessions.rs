@@ -1,0 +1,205 @@
+//! The index of sessions, and projects by name.
+
+use crate::home::*;
+use quipu_ledger::{Filter, Ledger, Sessions, find_session, projects, sessions};
+use quipu_transcript::project::Name;
+
+const EASTORE: &str = "-Users-x-dev-eastore-Eastore-frontend-v1";
+
+fn claude(slug: &str, number: u32, cwd: &str, prompts: &[&str]) -> (String, String) {
+    let path = format!(".claude/projects/{slug}/{number:08}-0000-4000-8000-000000000001.jsonl");
+    let cwd = if cwd.is_empty() { String::new() } else { format!("\"cwd\":\"{cwd}\",") };
+    let lines = prompts.iter().enumerate().map(|(index, prompt)| {
+        format!(
+            "{{\"type\":\"user\",\"uuid\":\"00000000-0000-4000-{number:04}-{index:012}\",{cwd}\
+             \"timestamp\":\"2026-11-01T10:{index:02}:00Z\",\"message\":{{\"role\":\"user\",\
+             \"content\":\"{prompt}\"}}}}\n"
+        )
+    });
+    (path, lines.collect())
+}
+
+fn openclaw(agent: &str, id: &str, cwd: &str, prompts: &[&str]) -> (String, String) {
+    let path = format!(".openclaw/agents/{agent}/sessions/{id}.jsonl");
+    let cwd = if cwd.is_empty() { String::new() } else { format!(",\"cwd\":\"{cwd}\"") };
+    let header = format!(
+        "{{\"type\":\"session\",\"version\":3,\"id\":\"{id}\",\"timestamp\":\"2026-10-01T10:00:00Z\"{cwd}}}\n"
+    );
+    let lines = prompts.iter().enumerate().map(|(index, prompt)| {
+        format!(
+            "{{\"type\":\"message\",\"id\":\"{index:08x}\",\"timestamp\":\"2026-10-01T10:{index:02}:00Z\",\
+             \"message\":{{\"role\":\"user\",\"content\":\"{prompt}\"}}}}\n"
+        )
+    });
+    (path, header + &lines.collect::<String>())
+}
+
+fn home(files: &[(String, String)]) -> Home {
+    let home = Home::quick();
+    for (path, text) in files {
+        home.write(path, text);
+    }
+    home.sync();
+    home
+}
+
+fn list(home: &Home, filter: &Filter) -> Sessions {
+    let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
+    sessions(&ledger, filter, None).unwrap()
+}
+
+fn of_project(home: &Home, name: &str) -> Vec<String> {
+    let filter = Filter { project: Some(Name::new(name)), ..Filter::default() };
+    let mut ids: Vec<String> =
+        list(home, &filter).sessions.into_iter().map(|session| session.id).collect();
+    ids.sort();
+    ids.iter_mut().for_each(|id| id.truncate(8));
+    ids
+}
+
+#[test]
+fn r40_a_part_of_a_name_finds_slugs_and_folders() {
+    let home = home(&[
+        claude(EASTORE, 1, "/Users/x/dev/eastore/Eastore_frontend-v1", &["hello"]),
+        claude(EASTORE, 2, "", &["hello again"]),
+        claude("-Users-x-dev-other", 3, "/Users/x/dev/other", &["hello"]),
+        openclaw("main", "oc-eastore", "/srv/eastore-api", &["hi"]),
+        openclaw("work", "oc-other", "/srv/else", &["look at eastore please"]),
+        openclaw("work", "oc-nowhere", "", &["one", "two", "the Eastore bug", "four", "five"]),
+        openclaw("work", "oc-late", "", &["1", "2", "3", "4", "5", "eastore comes too late"]),
+    ]);
+    for name in ["eastore", "EASTORE", "east"] {
+        assert_eq!(
+            of_project(&home, name),
+            ["00000001", "00000002", "oc-easto", "oc-nowhe"],
+            "{name}"
+        );
+    }
+    assert_eq!(of_project(&home, "frontend"), ["00000001", "00000002"]);
+    assert_eq!(of_project(&home, "estore api"), ["oc-easto"]);
+    assert_eq!(of_project(&home, "easotre-api"), ["oc-easto"], "a slip of the finger");
+    assert_eq!(of_project(&home, "xyzzy"), [""; 0]);
+}
+
+#[test]
+fn r31_r40_a_path_finds_its_project() {
+    let home = home(&[
+        claude("-w-a-b-c", 1, "/w/a.b/c", &["hello"]),
+        claude("-w-a-b", 2, "", &["hello"]),
+        claude("-w-a-b-d", 3, "/w/a-b-d", &["hello"]),
+        openclaw("main", "deeper", "/w/a.b/c/deeper", &["hi"]),
+    ]);
+    assert_eq!(of_project(&home, "/w/a.b/c"), ["00000001", "deeper"]);
+    assert_eq!(of_project(&home, "/w/a.b"), ["00000001", "00000002", "deeper"]);
+}
+
+#[test]
+fn r41_all_matches_of_all_agents() {
+    let home = home(&[
+        claude("-p-shop-front", 1, "/p/shop/front", &["hello"]),
+        claude("-p-shop-back", 2, "/p/shop/back", &["hello"]),
+        openclaw("main", "one", "/p/shop/front", &["hi"]),
+        openclaw("other", "two", "/p/shop/front", &["hi"]),
+    ]);
+    let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
+    let filter = Filter { project: Some(Name::new("shop")), ..Filter::default() };
+    let found = projects(&ledger, &filter).unwrap();
+    let shown: Vec<(&str, u64, usize)> = found
+        .iter()
+        .map(|project| (project.name.as_str(), project.sessions, project.agents.len()))
+        .collect();
+    assert_eq!(shown.len(), 2, "{shown:?}");
+    assert!(shown.contains(&("front", 3, 2)) && shown.contains(&("back", 1, 0)), "{shown:?}");
+    let filter = Filter { agent: Some("other".to_owned()), ..filter };
+    assert_eq!(list(&home, &filter).total, 1);
+}
+
+#[test]
+fn r42_the_index_says_when() {
+    let home = home(&[
+        openclaw("main", "old", "/p", &["hi"]),
+        openclaw("main", "new", "/p", &["hi"]),
+        (
+            ".openclaw/agents/main/sessions/sessions.json".to_owned(),
+            "{\"agent:main:main\":{\"sessionId\":\"new\",\"updatedAt\":1793500000000,\"lastChannel\":\"telegram\"}}".to_owned(),
+        ),
+    ]);
+    let ids = |filter: &Filter| -> Vec<String> {
+        list(&home, filter).sessions.into_iter().map(|session| session.id).collect()
+    };
+    // 1793500000000 is in November; the lines of both are of October.
+    let november = Filter { since: Some(1_793_400_000_000), ..Filter::default() };
+    assert_eq!(ids(&november), ["new"]);
+    assert_eq!(ids(&Filter::default()), ["new", "old"]);
+    let october = 1_790_812_800_000;
+    assert_eq!(ids(&Filter { until: Some(october), ..Filter::default() }), [""; 0]);
+    assert_eq!(ids(&Filter { since: Some(october), ..Filter::default() }).len(), 2);
+    let telegram = Filter { channel: Some("Telegram".to_owned()), ..Filter::default() };
+    assert_eq!(ids(&telegram), ["new"]);
+}
+
+#[test]
+fn r43_what_the_index_shows() {
+    let (path, text) = claude("-p", 1, "/p", &["/clear", "first", "second", "third", "fourth"]);
+    let home = home(&[(path.clone(), text.clone())]);
+    let found = list(&home, &Filter::default());
+    let session = &found.sessions[0];
+    assert_eq!(session.cwd.as_deref(), Some("/p"));
+    assert_eq!(session.first_prompt.as_deref(), Some("/clear"));
+    assert_eq!(session.title.as_deref(), Some("first"));
+    assert_eq!(session.last_prompts, ["second", "third", "fourth"]);
+    assert_eq!((session.lines, session.records, session.turns), (5, 5, 5));
+    assert_eq!(session.size, text.len() as u64);
+    assert_eq!(session.started_at, Some(1_793_527_200_000));
+    assert_eq!(session.updated_at, Some(1_793_527_440_000));
+    let modified = std::fs::metadata(home.path(&path)).unwrap().modified().unwrap();
+    let modified = modified.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+    assert_eq!(session.modified_at.map(|time| time as u128), Some(modified));
+
+    // A rewrite shows the lines that the file has now, and keeps the records of before.
+    let shorter: String = text.lines().skip(2).map(|line| format!("{line}\n")).collect();
+    home.replace(&path, format!("{shorter}{{\"type\":\"user\",\"uuid\":\"x\""));
+    home.sync();
+    let found = list(&home, &Filter::default());
+    let session = &found.sessions[0];
+    assert_eq!((session.lines, session.records), (4, 5), "three lines and an unfinished one");
+}
+
+#[test]
+fn r30_minor_sessions_are_listed_on_demand() {
+    let (path, text) = claude("-p", 1, "/p", &["hello"]);
+    let sub = path.replace(".jsonl", "/subagents/agent-a1.jsonl");
+    let home = home(&[
+        (path, text.clone()),
+        (sub, text.replace("\"type\"", "\"isSidechain\":true,\"type\"")),
+        claude("-p", 2, "/p", &["Warmup"]),
+        (
+            claude("-p", 3, "/p", &[]).0,
+            "{\"type\":\"file-history-snapshot\",\"messageId\":\"m\",\"snapshot\":{}}\n".to_owned(),
+        ),
+    ]);
+    assert_eq!(list(&home, &Filter::default()).total, 1);
+    assert_eq!(list(&home, &Filter { all: true, ..Filter::default() }).total, 4);
+}
+
+#[test]
+fn sessions_are_found_by_what_lists_show() {
+    let (path, text) = claude("-p", 1, "/p", &["hello"]);
+    let sub = path.replace(".jsonl", "/subagents/agent-a1.jsonl");
+    let home = home(&[
+        (path, text.clone()),
+        (sub, text),
+        openclaw("main", "same-id", "/p", &["hi"]),
+        openclaw("work", "same-id", "/p", &["hi"]),
+    ]);
+    let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
+    let id = |name: &str| find_session(&ledger, name).ok();
+    assert!(id("last").is_some());
+    assert_ne!(id("00000001"), None);
+    assert_ne!(id("00000001/agent-a1"), None);
+    assert_ne!(id("00000001/agent-a1"), id("00000001"));
+    assert_eq!(id("same"), None, "two agents have it");
+    assert_ne!(id("work/same"), None);
+    assert_ne!(id("work/same-id"), id("main/same-id"));
+    assert_eq!(id("nothing/like-that"), None);
+}

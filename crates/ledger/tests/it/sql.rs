@@ -1,0 +1,158 @@
+//! A person's own statements: everything can be read, nothing can be changed, and all of them end.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use quipu_ledger::wire::SqlValue;
+use quipu_ledger::{SqlAnswer, SqlLimits};
+
+use crate::home::*;
+
+fn home() -> Home {
+    let home = Home::quick();
+    home.write(
+        ".openclaw/agents/main/sessions/s1.jsonl",
+        "{\"role\":\"user\",\"content\":\"herring\"}\n",
+    );
+    home.sync();
+    home
+}
+
+fn ask(home: &Home, sql: &str) -> Result<Vec<Vec<SqlValue>>, String> {
+    ask_within(home, sql, &SqlLimits::default())
+}
+
+fn ask_within(home: &Home, sql: &str, limits: &SqlLimits) -> Result<Vec<Vec<SqlValue>>, String> {
+    let mut rows = Vec::new();
+    let asked = quipu_ledger::sql(&home.ledger_path(), sql, limits, &mut |answer| {
+        if let SqlAnswer::Row(row) = answer {
+            rows.push(row.to_vec());
+        }
+        true
+    });
+    asked.map(|()| rows).map_err(|error| error.to_string())
+}
+
+#[test]
+fn values_of_every_kind() {
+    let home = home();
+    let text = |text: &str| SqlValue::Text(text.to_owned());
+    assert_eq!(
+        ask(&home, "SELECT NULL, 1, 1.5, 'a', x'00ff'").unwrap(),
+        [vec![
+            SqlValue::Null,
+            SqlValue::Integer(1),
+            SqlValue::Real(1.5),
+            text("a"),
+            SqlValue::Blob(vec![0, 255])
+        ]]
+    );
+    assert_eq!(ask(&home, "SELECT text FROM messages;").unwrap(), [[text("herring")]]);
+    let found = "SELECT count(*) FROM search WHERE search MATCH 'herring'";
+    assert_eq!(ask(&home, found).unwrap(), [[SqlValue::Integer(1)]]);
+    assert_eq!(ask(&home, "SELECT CAST(x'ff61' AS TEXT)").unwrap(), [[text("\u{fffd}a")]]);
+    assert!(ask(&home, "PRAGMA table_info(turns)").unwrap().len() > 5);
+    assert!(ask(&home, "EXPLAIN QUERY PLAN SELECT * FROM turns").is_ok());
+    assert!(ask(&home, "WITH RECURSIVE c(x) AS (SELECT 1 UNION SELECT x + 1 FROM c WHERE x < 9) SELECT * FROM c").unwrap().len() == 9);
+}
+
+/// Nothing that a statement says changes a byte, here or elsewhere.
+#[test]
+fn nothing_can_be_written() {
+    let home = home();
+    let before = home.ledger_bytes();
+    let outside = home.scratch("outside.db");
+    let outside = outside.to_str().unwrap();
+    for statement in [
+        "DELETE FROM sessions",
+        "INSERT INTO turns SELECT * FROM turns",
+        "UPDATE ledger SET epoch = 'x'",
+        "REPLACE INTO kinds SELECT * FROM kinds",
+        "DROP TABLE sessions",
+        "ALTER TABLE sessions ADD COLUMN x",
+        "CREATE TABLE x (y)",
+        "CREATE TEMP TABLE x (y)",
+        "CREATE TEMP TRIGGER t AFTER INSERT ON turns BEGIN SELECT 1; END",
+        "CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, search, row)",
+        "INSERT INTO search (search) VALUES ('rebuild')",
+        "BEGIN",
+        "BEGIN IMMEDIATE",
+        "SAVEPOINT x",
+        "VACUUM",
+        "REINDEX",
+        "ANALYZE",
+        "PRAGMA user_version = 9",
+        "PRAGMA query_only = 0",
+        "PRAGMA writable_schema = 1",
+        "PRAGMA journal_mode = DELETE",
+        "PRAGMA wal_checkpoint(TRUNCATE)",
+        "PRAGMA trusted_schema = 1",
+        "PRAGMA hard_heap_limit = 0",
+        "PRAGMA temp_store_directory = '/'",
+        "PRAGMA incremental_vacuum",
+        "SELECT load_extension('x')",
+        "SELECT fts3_tokenizer('unicode61')",
+        "EXPLAIN DELETE FROM sessions",
+        "SELECT 1; DELETE FROM sessions",
+        "WITH x AS (SELECT 1) DELETE FROM sessions",
+    ] {
+        assert!(ask(&home, statement).is_err(), "{statement}");
+    }
+    for statement in [
+        format!("ATTACH '{outside}' AS other"),
+        format!("VACUUM INTO '{outside}'"),
+        "DETACH main".to_owned(),
+        format!("ATTACH 'file:{outside}?mode=rwc' AS other"),
+    ] {
+        assert!(ask(&home, &statement).is_err(), "{statement}");
+    }
+    assert!(!home.scratch("outside.db").exists());
+    assert_eq!(before["ledger.db"], home.ledger_bytes()["ledger.db"]);
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let home = home();
+    for (statement, message) in [
+        ("", "there is no statement"),
+        (" -- only a comment", "there is no statement"),
+        ("SELECT 1; SELECT 2", "one statement at a time, please"),
+        ("DELETE FROM turns", "only reading is possible"),
+        ("SELECT * FROM nowhere", "no such table: nowhere"),
+        ("SELECT colour FROM turns", "no such column: colour"),
+        ("SELECT ?", "values have to stand in the statement; it has a `?`"),
+    ] {
+        assert_eq!(ask(&home, statement).unwrap_err(), message, "{statement}");
+    }
+    let broken = ["SELEC", "SELECT (", "SELECT 'a", "\0", "SELECT \u{0}"];
+    for statement in broken {
+        assert!(ask(&home, statement).is_err(), "{statement:?}");
+    }
+    let deep = format!("SELECT {}1{}", "(".repeat(5000), ")".repeat(5000));
+    assert!(ask(&home, &deep).is_err());
+    let long = format!("SELECT '{}'", "x".repeat(2 << 20));
+    assert!(ask(&home, &long).is_err());
+    assert!(ask(&home, "SELECT zeroblob(1000000000)").is_err());
+}
+
+const ENDLESS: &str =
+    "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT sum(x % 7) FROM c";
+
+#[test]
+fn what_never_ends_is_ended() {
+    let home = home();
+    let limits = SqlLimits { longest: Some(Duration::ZERO), ..SqlLimits::default() };
+    assert_eq!(ask_within(&home, ENDLESS, &limits).unwrap_err(), "it took too long");
+    let limits = SqlLimits::default();
+    limits.stop.store(true, Ordering::Relaxed);
+    assert_eq!(ask_within(&home, ENDLESS, &limits).unwrap_err(), "interrupted");
+    // Whoever has seen enough gets no more.
+    let endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c";
+    let mut rows = 0;
+    let enough = &mut |answer: SqlAnswer<'_>| {
+        rows += usize::from(matches!(answer, SqlAnswer::Row(_)));
+        rows < 10
+    };
+    quipu_ledger::sql(&home.ledger_path(), endless, &SqlLimits::default(), enough).unwrap();
+    assert_eq!(rows, 10);
+}

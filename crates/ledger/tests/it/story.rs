@@ -1,0 +1,419 @@
+//! The story and the tree of sessions as they are kept: order, versions, copies, branches.
+
+use std::fmt::Write as _;
+use std::ops::ControlFlow;
+
+use quipu_ledger::{Choice, Story, tree};
+use quipu_transcript::entry::Role;
+use quipu_transcript::story::{ItemKind, Outcome, Piece, StoryItem, Telling};
+
+use crate::home::{Home, fixtures, line};
+
+const CLAW: &str = ".openclaw/agents/main/sessions/s.jsonl";
+const MAIN: &str = ".claude/projects/-p/00000001-0000-4000-8000-000000000001.jsonl";
+const SESSION: &str = "00000001";
+
+/// An entry of OpenClaw.
+fn claw(id: &str, parent: &str, role: &str, text: &str) -> String {
+    let parent = if parent.is_empty() { "null".to_owned() } else { format!("\"{parent}\"") };
+    format!(
+        r#"{{"type":"message","id":"{id}","parentId":{parent},"message":{{"role":"{role}","content":[{{"type":"text","text":"{text}"}}]}}}}"#
+    )
+}
+
+fn text(lines: &[impl AsRef<str>]) -> String {
+    lines.iter().map(|line| format!("{}\n", line.as_ref())).collect()
+}
+
+fn collected(path: &str, bytes: impl AsRef<[u8]>) -> Home {
+    let home = Home::new();
+    home.write(path, bytes);
+    home.sync();
+    home
+}
+
+/// What is told, one line per item.
+#[track_caller]
+fn told(home: &Home, session: &str, choice: &Choice) -> String {
+    let ledger = home.open();
+    let story = Story::find(&ledger, session).unwrap();
+    let mut said = String::new();
+    story
+        .tell(choice, &mut |item| {
+            describe(item, &mut said);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    said.trim_end().to_owned()
+}
+
+#[track_caller]
+fn all(home: &Home, session: &str) -> String {
+    told(home, session, &Choice::default())
+}
+
+fn describe(item: &StoryItem<'_>, said: &mut String) {
+    if let Some(rewind) = &item.rewind {
+        writeln!(said, "<- {:?}", rewind.to_turn).unwrap();
+    }
+    if !matches!(item.kind, ItemKind::Message) {
+        writeln!(said, "{}", item.kind.as_str()).unwrap();
+    }
+    for piece in &item.pieces {
+        let marks = [(item.is_absent, " (absent)"), (item.is_provisional, " (provisional)")];
+        let marks: String = marks.iter().filter(|mark| mark.0).map(|mark| mark.1).collect();
+        match piece {
+            Piece::Words(words) => writeln!(said, "{words}{marks}").unwrap(),
+            Piece::Call(call) => {
+                let end = match call.outcome {
+                    Some(Outcome::Fine) => "",
+                    Some(Outcome::Failed) => " failed",
+                    Some(Outcome::Mentions) => " mentions",
+                    None => " open",
+                };
+                let started = call.subagent.as_deref().map(|id| format!(" -> {id}"));
+                let about = call.about.as_deref().unwrap_or("-");
+                writeln!(said, "{} {about}{end}{}", call.name, started.unwrap_or_default())
+                    .unwrap();
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn entries_come_in_the_order_of_the_file_with_rewinds_marked() {
+    let home = collected(
+        CLAW,
+        text(&[
+            claw("00000001", "", "user", "one"),
+            claw("00000002", "00000001", "assistant", "1"),
+            claw("00000003", "00000002", "user", "two"),
+            claw("00000004", "00000003", "assistant", "2"),
+            claw("00000005", "00000002", "user", "two again"),
+            claw("00000006", "00000005", "assistant", "2b"),
+            claw("00000007", "", "user", "one again"),
+        ]),
+    );
+    assert_eq!(all(&home, "s"), "one\n1\ntwo\n2\n<- Some(1)\ntwo again\n2b\n<- None\none again");
+}
+
+/// An answer of one line for each call, and results that hang off their own calls.
+fn parallel() -> String {
+    let call = |uuid: &str, parent: &str, id: &str| {
+        format!(
+            r#"{{"type":"assistant","uuid":"{uuid}","parentUuid":"{parent}","message":{{"id":"m1","role":"assistant","content":[{{"type":"tool_use","id":"{id}","name":"Read","input":{{"file_path":"{id}.rs"}}}}]}}}}"#
+        )
+    };
+    let result = |uuid: &str, parent: &str, id: &str, is_error: bool| {
+        format!(
+            r#"{{"type":"user","uuid":"{uuid}","parentUuid":"{parent}","message":{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"{id}","content":"an error","is_error":{is_error}}}]}}}}"#
+        )
+    };
+    text(&[
+        line("user", "u1", None, "look"),
+        call("a1", "u1", "t1"),
+        call("a2", "a1", "t2"),
+        call("a3", "a2", "t3"),
+        result("r2", "a2", "t2", false),
+        result("r3", "a3", "t3", true),
+        result("r1", "a1", "t1", false),
+        line("assistant", "a4", Some("r1"), "seen"),
+        line("user", "u2", Some("a4"), "thanks"),
+    ])
+}
+
+#[test]
+fn parallel_calls_are_no_forks() {
+    let home = collected(MAIN, parallel());
+    let story = "look\nRead t1.rs\nRead t2.rs\nRead t3.rs failed\nseen\nthanks";
+    assert_eq!(all(&home, SESSION), story);
+    let lines = tree(&home.open(), SESSION).unwrap();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert_eq!((lines[0].entries, lines[0].turns, lines[0].tool_calls), (9, 2, 3));
+    assert_eq!(lines[0].last.as_deref(), Some("u2"));
+}
+
+#[test]
+fn a_branch_is_the_way_from_the_root_and_what_hangs_off_it() {
+    let home = collected(MAIN, parallel());
+    let choice = Choice { branch: Some("a4".to_owned()), ..Choice::default() };
+    assert_eq!(
+        told(&home, SESSION, &choice),
+        "look\nRead t1.rs\nRead t2.rs\nRead t3.rs failed\nseen"
+    );
+    let home = collected(
+        CLAW,
+        text(&[
+            claw("00000001", "", "user", "one"),
+            claw("00000002", "00000001", "user", "left"),
+            claw("00000003", "00000001", "user", "kept"),
+        ]),
+    );
+    for (leaf, story) in
+        [("00000002", "one\nleft"), ("00000003", "one\nkept"), ("leaf", "one\nkept")]
+    {
+        let choice = Choice { branch: Some(leaf.to_owned()), ..Choice::default() };
+        assert_eq!(told(&home, "s", &choice), story);
+    }
+    let ambiguous = Choice { branch: Some("0000".to_owned()), ..Choice::default() };
+    let ledger = home.open();
+    let story = Story::find(&ledger, "s").unwrap();
+    let error = story.tell(&ambiguous, &mut |_| ControlFlow::Continue(())).unwrap_err();
+    assert!(error.to_string().contains("0000"), "{error}");
+}
+
+#[test]
+fn turns_roles_and_the_last_entries() {
+    let home = collected(
+        CLAW,
+        text(&[
+            claw("00000001", "", "user", "one"),
+            claw("00000002", "00000001", "assistant", "1"),
+            claw("00000003", "00000002", "user", "two"),
+            claw("00000004", "00000003", "assistant", "2"),
+            claw("00000005", "00000004", "user", "three"),
+        ]),
+    );
+    let told = |choice: Choice| told(&home, "s", &choice);
+    assert_eq!(told(Choice { turn: Some(2), ..Choice::default() }), "two\n2");
+    assert_eq!(told(Choice { last: Some(2), ..Choice::default() }), "2\nthree");
+    assert_eq!(told(Choice { last: Some(99), ..Choice::default() }), "one\n1\ntwo\n2\nthree");
+    assert_eq!(told(Choice { last: Some(0), ..Choice::default() }), "");
+    let user = Some(Role::User);
+    assert_eq!(told(Choice { role: user, ..Choice::default() }), "one\ntwo\nthree");
+    assert_eq!(told(Choice { role: user, last: Some(2), ..Choice::default() }), "two\nthree");
+    assert_eq!(told(Choice { entry: Some("00000004".into()), ..Choice::default() }), "2");
+    let ledger = home.open();
+    let story = Story::find(&ledger, "s").unwrap();
+    let choice = Choice { turn: Some(4), ..Choice::default() };
+    assert!(story.tell(&choice, &mut |_| ControlFlow::Continue(())).is_err());
+}
+
+#[test]
+fn an_edited_line_is_told_where_it_stands_and_once() {
+    let lines = |second: &str| {
+        text(&[
+            claw("00000001", "", "user", "one"),
+            claw("00000002", "00000001", "assistant", second),
+            claw("00000003", "00000002", "user", "three"),
+        ])
+    };
+    let home = collected(CLAW, lines("2"));
+    home.write(CLAW, lines("second"));
+    home.sync_and_check();
+    assert_eq!(all(&home, "s"), "one\nsecond\nthree");
+    let choice = Choice { branch: Some("leaf".to_owned()), ..Choice::default() };
+    assert_eq!(told(&home, "s", &choice), "one\nsecond\nthree");
+    let lines = tree(&home.open(), "s").unwrap();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+}
+
+#[test]
+fn what_a_rewrite_dropped_is_told_where_it_stood() {
+    let lines = [
+        claw("00000001", "", "user", "one"),
+        claw("00000002", "00000001", "assistant", "dropped"),
+        claw("00000003", "00000002", "user", "three"),
+    ];
+    let home = collected(CLAW, text(&lines));
+    let mut kept = vec![lines[0].clone(), lines[2].clone()];
+    kept.push(claw("00000004", "00000003", "assistant", "four"));
+    home.write(CLAW, text(&kept));
+    home.sync_and_check();
+    assert_eq!(all(&home, "s"), "one\ndropped (absent)\nthree\nfour");
+}
+
+#[test]
+fn a_backup_that_was_found_later_falls_into_place() {
+    let lines = [
+        claw("00000001", "", "user", "one"),
+        claw("00000002", "00000001", "assistant", "only in the backup"),
+        claw("00000003", "00000002", "user", "three"),
+        claw("00000004", "00000003", "assistant", "four"),
+    ];
+    let home = collected(CLAW, text(&[&lines[0], &lines[2], &lines[3]]));
+    home.write(&format!("{CLAW}.bak-4711-1770193116233"), text(&lines[..3]));
+    home.sync_and_check();
+    assert_eq!(all(&home, "s"), "one\nonly in the backup\nthree\nfour");
+}
+
+#[test]
+fn files_with_nothing_in_common_come_in_the_order_of_their_times() {
+    let said = |day: u32, word: &str| {
+        format!(
+            r#"{{"type":"message","id":"0000000{day}","parentId":null,"timestamp":"2026-02-0{day}T10:00:00Z","message":{{"role":"user","content":"{word}"}}}}"#
+        )
+    };
+    let home = collected(CLAW, text(&[said(5, "later")]));
+    home.write(&format!("{CLAW}.reset.2026-02-04T10-30-00.000Z"), text(&[said(3, "earlier")]));
+    home.sync_and_check();
+    assert!(all(&home, "s").starts_with("earlier\n"), "{}", all(&home, "s"));
+}
+
+#[test]
+fn repeated_and_welded_lines_are_told_once() {
+    let one = claw("00000001", "", "user", "one");
+    let two = claw("00000002", "00000001", "assistant", "two");
+    let three = claw("00000003", "00000002", "user", "three");
+    let home = collected(CLAW, text(&[one.clone(), format!("{one}{two}"), two.clone(), three]));
+    assert_eq!(all(&home, "s"), "one\ntwo\nthree");
+    let last = Choice { last: Some(2), ..Choice::default() };
+    assert_eq!(told(&home, "s", &last), "two\nthree");
+}
+
+#[test]
+fn a_last_line_without_an_end_is_told_as_such() {
+    let mut bytes = text(&[claw("00000001", "", "user", "one")]);
+    bytes.push_str(&claw("00000002", "00000001", "assistant", "not yet"));
+    let home = collected(CLAW, &bytes);
+    home.sync();
+    assert_eq!(all(&home, "s"), "one\nnot yet (provisional)");
+    let last = Choice { last: Some(1), ..Choice::default() };
+    assert_eq!(told(&home, "s", &last), "not yet (provisional)");
+}
+
+#[test]
+fn a_session_known_from_prompts_alone() {
+    let home = collected(
+        ".claude/history.jsonl",
+        text(&[
+            r#"{"display":"first","timestamp":1770193116233,"project":"/p","sessionId":"lost-1"}"#,
+            r#"{"display":"other","timestamp":1770193116234,"project":"/p","sessionId":"lost-2"}"#,
+            r#"{"display":"second","timestamp":1770193116235,"project":"/p","sessionId":"lost-1"}"#,
+        ]),
+    );
+    assert_eq!(all(&home, "lost-1"), "first\nsecond");
+}
+
+#[test]
+fn the_records_behind_entries_come_back_byte_for_byte() {
+    let lines = [
+        claw("00000001", "", "user", "one"),
+        format!("  {}\t", claw("00000002", "00000001", "assistant", "\\u001b[2J")),
+        claw("00000003", "00000002", "user", "three"),
+    ];
+    let home = collected(CLAW, text(&lines));
+    let raw = |choice: &Choice| {
+        let ledger = home.open();
+        let mut bytes = Vec::new();
+        Story::find(&ledger, "s")
+            .unwrap()
+            .raw(choice, &mut |part| {
+                bytes.extend_from_slice(part);
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        String::from_utf8(bytes).unwrap()
+    };
+    assert_eq!(raw(&Choice::default()), text(&lines));
+    let one = Choice { entry: Some("00000002".to_owned()), ..Choice::default() };
+    assert_eq!(raw(&one), text(&lines[1..2]));
+}
+
+#[test]
+fn hearing_stops_when_enough_was_heard() {
+    let lines: Vec<String> = (1..50).map(|n| claw(&format!("{n:08x}"), "", "user", "x")).collect();
+    let home = collected(CLAW, text(&lines));
+    let ledger = home.open();
+    let mut heard = 0;
+    Story::find(&ledger, "s")
+        .unwrap()
+        .tell(&Choice::default(), &mut |_| {
+            heard += 1;
+            ControlFlow::Break(())
+        })
+        .unwrap();
+    assert_eq!(heard, 1);
+}
+
+#[test]
+fn sub_agents_are_named_by_the_calls_that_started_them() {
+    let home = Home::new();
+    crate::home::copy(&fixtures("claude-code"), &home.path(".claude"));
+    home.sync();
+    let story = all(&home, "00000004");
+    assert!(story.contains("-> 00000004-0000-4000-8000-000000000004/agent-a1b2c3d"), "{story}");
+    let lines = tree(&home.open(), "00000004").unwrap();
+    let agents: Vec<&str> = lines
+        .iter()
+        .filter(|line| line.kind == "subagent")
+        .filter_map(|line| line.session.as_deref())
+        .collect();
+    assert_eq!(agents.len(), 2, "{lines:?}");
+}
+
+#[test]
+fn a_tree_has_forks_compactions_labels_and_a_leaf() {
+    let home = collected(
+        CLAW,
+        text(&[
+            claw("00000001", "", "user", "one"),
+            claw("00000002", "00000001", "assistant", "1"),
+            claw("00000003", "00000002", "user", "left"),
+            claw("00000004", "00000003", "assistant", "2"),
+            claw("00000005", "00000002", "user", "kept"),
+            r#"{"type":"label","id":"00000006","parentId":"00000005","targetId":"00000005","label":"here"}"#.to_owned(),
+            r#"{"type":"compaction","id":"00000007","parentId":"00000006","summary":"s","tokensBefore":9}"#.to_owned(),
+            claw("00000008", "00000007", "user", "end"),
+        ]),
+    );
+    let lines: Vec<String> = tree(&home.open(), "s")
+        .unwrap()
+        .iter()
+        .map(|line| {
+            format!(
+                "{}{} {} {}{}",
+                "  ".repeat(line.depth),
+                line.kind,
+                line.last.as_deref().unwrap_or_default(),
+                line.text.as_deref().unwrap_or_default(),
+                if line.leaf { " @" } else { "" }
+            )
+        })
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "run 00000002 one",
+            "  run 00000004 left",
+            "run 00000005 kept",
+            "label 00000005 here",
+            "run 00000006 ",
+            "compaction 00000007 ",
+            "run 00000008 end @",
+        ]
+    );
+}
+
+#[test]
+fn every_told_entry_of_every_fixture_is_told_whatever_is_opened() {
+    let home = Home::new();
+    for (format, folder) in [("claude-code", ".claude"), ("openclaw", ".openclaw")] {
+        crate::home::copy(&fixtures(format), &home.path(folder));
+    }
+    home.sync();
+    let ledger = home.open();
+    for id in home.all("SELECT agent || '/' || session_id FROM sessions WHERE agent <> ''") {
+        let id = id.trim_matches('\'');
+        let Ok(story) = Story::find(&ledger, id) else { continue };
+        let count = |telling| {
+            let choice = Choice { telling, ..Choice::default() };
+            let mut entries = Vec::new();
+            story
+                .tell(&choice, &mut |item| {
+                    entries.push(item.entry);
+                    ControlFlow::Continue(())
+                })
+                .unwrap();
+            entries
+        };
+        let (few, full) = (count(Telling::DEFAULT), count(Telling::FULL));
+        assert!(few.iter().all(|entry| full.contains(entry)), "{id}");
+        let mut once = full.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once.len(), full.len(), "{id}: an entry is told twice");
+        assert!(tree(&ledger, id).is_ok());
+    }
+}

@@ -1,0 +1,106 @@
+//! What of a database is not read is named, one by one, and remembered; the rest of it is read.
+
+use quipu_ledger::wire::{FormatStatus, SyncReport};
+use rusqlite::params;
+
+use crate::home::*;
+use crate::rows::{DATABASE, change, event, grow, header, loose, real, settle, sync, writer};
+
+fn openclaw(home: &Home) -> FormatStatus {
+    let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+    status.formats.into_iter().find(|format| format.format == "openclaw").unwrap()
+}
+
+/// What `status` says is not read of databases.
+fn unread(home: &Home) -> Vec<String> {
+    let skipped = openclaw(home).skipped.into_iter().filter(|skipped| skipped.in_database);
+    skipped
+        .map(|skipped| {
+            let names = skipped.paths.iter().map(|path| path.rsplit('/').next().unwrap());
+            let names: Vec<&str> = names.collect();
+            format!("{} {} {}", skipped.files, skipped.reason, names.join(" "))
+        })
+        .collect()
+}
+
+/// Three sessions cannot be read, for two reasons; two can.
+#[test]
+fn each_is_named_with_its_reason() {
+    let home = Home::new();
+    loose(&home, 4, "");
+    grow(&home, "good", 0..3);
+    grow(&home, "fine", 0..2);
+    grow(&home, &"long".repeat(100), 0..2);
+    grow(&home, "", 0..2);
+    let odd = format!(
+        "INSERT INTO transcript_events (session_id, seq, event_json)
+         VALUES ('good', 'text', '{}')",
+        event(9, "unnumbered")
+    );
+    change(&home, &odd);
+    let report = sync(&home);
+    assert_eq!(report.records_added, 5);
+    let expected = [
+        "2 unreadable: a session whose id cannot name a file; not read openclaw-agent.sqlite",
+        "1 unreadable: rows whose number is none; not read good.jsonl",
+    ];
+    let mut found = unread(&home);
+    found.sort();
+    found.reverse();
+    assert_eq!(found, expected);
+    let databases = openclaw(&home).database_files;
+    let (transcripts, read) = (databases[0].transcripts, databases[0].read);
+    assert_eq!((databases.len(), transcripts, read), (1, 4, 1));
+    assert!(databases[0].path.ends_with("openclaw-agent.sqlite"));
+    // A sync that does not open it says it all the same.
+    let told = |report: &SyncReport| report.unreadable().map(|(s, _)| s.files).sum::<u64>();
+    let again = sync(&home);
+    assert_eq!((again.databases_opened, told(&again), told(&report)), (0, 3, 3));
+    assert_eq!((report.database_sources, again.database_sources), (2, 2));
+    assert_eq!(openclaw(&home).databases, 1);
+    // And nobody says it any more when it is mended.
+    change(&home, "DELETE FROM transcript_events WHERE typeof(seq) = 'text' OR session_id = ''");
+    sync(&home);
+    assert_eq!(unread(&home).len(), 1);
+}
+
+/// What a setting leaves out of a database is named with the setting.
+#[test]
+fn what_a_setting_leaves_out_is_named() {
+    let home = Home::new();
+    real(&home, "imported", DATABASE);
+    let conn = writer(&home, DATABASE);
+    conn.execute(
+        "INSERT INTO session_transcript_archives
+            (session_id, generation, session_key, reason, encoding, archive_blob,
+             archive_sha256, archive_name, created_at)
+         VALUES ('old', 'g', 'k', 'deleted', 'identity', ?1, ?2, 'old.jsonl.deleted.x', 1)",
+        params![header("old").into_bytes(), "0".repeat(64)],
+    )
+    .unwrap();
+    conn.close().unwrap();
+    settle(&home.path(DATABASE));
+    let selection = |deleted| quipu_ledger::Selection { deleted, ..Default::default() };
+    home.sync_selected(selection(false));
+    assert_eq!(
+        unread(&home),
+        ["1 left out by the setting collect.deleted = false old.jsonl.deleted.x"]
+    );
+    home.sync_selected(selection(true));
+    assert!(unread(&home).is_empty());
+}
+
+/// A newer schema is told by every sync, not only when the database is opened.
+#[test]
+fn a_newer_schema_is_told_by_sync() {
+    let home = Home::new();
+    loose(&home, 99, "");
+    grow(&home, "s", 0..2);
+    for opened in [1, 0] {
+        let report = sync(&home);
+        assert_eq!((report.databases_opened, report.warnings.len()), (opened, 1));
+        assert!(report.warnings[0].reason.contains("schema 99"), "{:?}", report.warnings);
+    }
+    change(&home, "PRAGMA user_version = 23");
+    assert!(sync(&home).warnings.is_empty());
+}

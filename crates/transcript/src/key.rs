@@ -1,0 +1,329 @@
+//! Session keys: the addresses that lead messages to sessions.
+//!
+//! `agent:<agentId>:<rest>`, where the rest says what kind of conversation it is. Every string is a
+//! key and prints as it was written; what it says about itself is only a reading of it. Ids of
+//! peers, groups and threads come from other systems and may hold colons.
+
+use std::fmt;
+
+/// What kind of conversation a key leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind<'a> {
+    /// The agent's main session, or another one named by a single word.
+    Main {
+        /// Usually `main`.
+        name: &'a str,
+    },
+    /// A conversation with one person.
+    Direct {
+        /// Which channel it comes through; `None` where all are one.
+        channel: Option<&'a str>,
+        /// Which of the agent's accounts there, where each has sessions of its own.
+        account: Option<&'a str>,
+        /// The person.
+        peer: &'a str,
+    },
+    /// A group, channel or room.
+    Group {
+        /// Which channel it is on.
+        channel: &'a str,
+        /// `group`, `channel` or `room`.
+        sort: &'a str,
+        /// Its id there.
+        id: &'a str,
+    },
+    /// A thread that is addressed without what it belongs to.
+    Thread {
+        /// Which channel it is on.
+        channel: &'a str,
+        /// Its id there.
+        id: &'a str,
+    },
+    /// A scheduled job.
+    Cron {
+        /// The job.
+        job: &'a str,
+        /// One run of it.
+        run: Option<&'a str>,
+    },
+    /// A webhook.
+    Hook {
+        /// Its id.
+        id: &'a str,
+    },
+    /// A session that works for another one.
+    Subagent {
+        /// Its id; of a sub-agent's sub-agent, all that follows the first mark.
+        id: &'a str,
+    },
+    /// A session that was named on purpose.
+    Explicit {
+        /// The name.
+        name: &'a str,
+    },
+    /// `global` or `unknown`.
+    Sentinel {
+        /// Which.
+        name: &'a str,
+    },
+    /// Anything else.
+    Other,
+}
+
+/// Marks that end an address and name a part of the conversation.
+const SUFFIXES: [&str; 2] = ["topic", "thread"];
+
+/// A session key as it was written.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionKey(String);
+
+impl SessionKey {
+    /// Reads a key. Every string is one.
+    pub fn parse(text: impl Into<String>) -> SessionKey {
+        SessionKey(text.into())
+    }
+
+    /// The key as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The agent that it belongs to; `None` for sentinels and requests without one.
+    pub fn agent(&self) -> Option<&str> {
+        let (agent, _) = self.0.strip_prefix("agent:")?.split_once(':')?;
+        (!agent.is_empty()).then_some(agent)
+    }
+
+    /// What follows the agent; all of it where there is none.
+    pub fn rest(&self) -> &str {
+        match self.agent() {
+            Some(agent) => self.0.get("agent:".len() + agent.len() + 1..).unwrap_or_default(),
+            None => &self.0,
+        }
+    }
+
+    /// The topic or thread that it is about, where that is a part of another conversation.
+    pub fn thread(&self) -> Option<&str> {
+        self.split().1
+    }
+
+    /// What kind of conversation it leads to.
+    pub fn kind(&self) -> Kind<'_> {
+        let (base, _) = self.split();
+        if self.agent().is_none() && matches!(base, "global" | "unknown") {
+            return Kind::Sentinel { name: base };
+        }
+        let Some((first, after)) = base.split_once(':') else {
+            return if base.is_empty() { Kind::Other } else { Kind::Main { name: base } };
+        };
+        match first {
+            _ if after.is_empty() => return Kind::Other,
+            "direct" | "dm" | "peer" => {
+                return Kind::Direct { channel: None, account: None, peer: after };
+            }
+            "cron" => {
+                let (job, run) = match after.split_once(":run:") {
+                    Some((job, run)) => (job, Some(run)),
+                    None => (after, None),
+                };
+                return Kind::Cron { job, run };
+            }
+            "hook" => return Kind::Hook { id: after },
+            "subagent" => return Kind::Subagent { id: after },
+            "explicit" => return Kind::Explicit { name: after },
+            _ => {}
+        }
+        let Some((second, id)) = after.split_once(':').filter(|(_, id)| !id.is_empty()) else {
+            return Kind::Other;
+        };
+        match second {
+            "direct" | "dm" => Kind::Direct { channel: Some(first), account: None, peer: id },
+            "group" | "channel" | "room" => Kind::Group { channel: first, sort: second, id },
+            "thread" => Kind::Thread { channel: first, id },
+            account => match id.split_once(':') {
+                Some(("direct" | "dm", peer)) if !peer.is_empty() => {
+                    Kind::Direct { channel: Some(first), account: Some(account), peer }
+                }
+                _ => Kind::Other,
+            },
+        }
+    }
+
+    /// The spelling by which keys are compared: `dm` is `direct`, and letters are small, except in
+    /// the ids of Signal's groups and Matrix's rooms, where they make a difference.
+    pub fn canonical(&self) -> String {
+        let agent = match self.agent() {
+            Some(agent) => format!("agent:{}:", agent.to_lowercase()),
+            None => String::new(),
+        };
+        let (_, thread) = self.split();
+        let base = match self.kind() {
+            Kind::Direct { channel: None, .. } if self.rest().starts_with("peer:") => {
+                self.split().0.to_lowercase()
+            }
+            Kind::Direct { channel, account, peer } => {
+                let parts = [channel, account, Some("direct"), Some(peer)];
+                parts.into_iter().flatten().collect::<Vec<_>>().join(":").to_lowercase()
+            }
+            Kind::Group { channel, sort, id } => {
+                let channel = channel.to_lowercase();
+                let keeps_case = matches!(
+                    (channel.as_str(), sort),
+                    ("signal", "group") | ("matrix", "group" | "channel")
+                );
+                let id = if keeps_case { id.to_owned() } else { id.to_lowercase() };
+                format!("{channel}:{sort}:{id}")
+            }
+            _ => self.split().0.to_lowercase(),
+        };
+        let suffix = match thread {
+            Some(thread) => {
+                let mark = self.rest().get(base_length(self)..).unwrap_or_default();
+                let mark = mark.get(..mark.len() - thread.len()).unwrap_or_default();
+                format!("{mark}{thread}")
+            }
+            None => String::new(),
+        };
+        format!("{agent}{base}{suffix}")
+    }
+
+    /// The address, and the topic or thread behind it.
+    fn split(&self) -> (&str, Option<&str>) {
+        let rest = self.rest();
+        let found = SUFFIXES
+            .iter()
+            .filter_map(|mark| {
+                let mark = format!(":{mark}:");
+                let at = rest.rfind(&mark)?;
+                let base = rest.get(..at)?;
+                let id = rest.get(at + mark.len()..)?;
+                // `telegram:thread:5` is all address.
+                (base.contains(':') || base == "main")
+                    .then_some((base, id))
+                    .filter(|(_, id)| !id.is_empty())
+            })
+            .min_by_key(|(base, _)| base.len());
+        match found {
+            Some((base, id)) => (base, Some(id)),
+            None => (rest, None),
+        }
+    }
+}
+
+fn base_length(key: &SessionKey) -> usize {
+    key.split().0.len()
+}
+
+impl fmt::Display for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(key: &str, agent: Option<&str>, kind: Kind<'_>, thread: Option<&str>) {
+        let key = SessionKey::parse(key);
+        assert_eq!((key.agent(), key.kind(), key.thread()), (agent, kind, thread), "{key}");
+    }
+
+    #[test]
+    fn r60_every_kind_of_key() {
+        let main = Some("main");
+        let direct = |channel, account, peer| Kind::Direct { channel, account, peer };
+        let group = |channel, sort, id| Kind::Group { channel, sort, id };
+        check("agent:main:main", main, Kind::Main { name: "main" }, None);
+        check("agent:main:telegram:dm:821", main, direct(Some("telegram"), None, "821"), None);
+        check(
+            "agent:w:whatsapp:direct:+1555",
+            Some("w"),
+            direct(Some("whatsapp"), None, "+1555"),
+            None,
+        );
+        check("agent:main:direct:alice", main, direct(None, None, "alice"), None);
+        check("agent:main:peer:alice", main, direct(None, None, "alice"), None);
+        check(
+            "agent:main:slack:work:direct:U1",
+            main,
+            direct(Some("slack"), Some("work"), "U1"),
+            None,
+        );
+        check("agent:main:telegram:group:-100", main, group("telegram", "group", "-100"), None);
+        check("agent:main:discord:channel:1", main, group("discord", "channel", "1"), None);
+        check("agent:main:matrix:room:!a:b.org", main, group("matrix", "room", "!a:b.org"), None);
+        check(
+            "agent:main:slack:thread:17.5",
+            main,
+            Kind::Thread { channel: "slack", id: "17.5" },
+            None,
+        );
+        check("agent:main:cron:job-1", main, Kind::Cron { job: "job-1", run: None }, None);
+        check("agent:main:cron:j:run:9", main, Kind::Cron { job: "j", run: Some("9") }, None);
+        check("cron:job-1", None, Kind::Cron { job: "job-1", run: None }, None);
+        check("hook:u-1", None, Kind::Hook { id: "u-1" }, None);
+        check(
+            "agent:main:subagent:u:subagent:v",
+            main,
+            Kind::Subagent { id: "u:subagent:v" },
+            None,
+        );
+        check("agent:main:explicit:mine", main, Kind::Explicit { name: "mine" }, None);
+        check("global", None, Kind::Sentinel { name: "global" }, None);
+        check("unknown", None, Kind::Sentinel { name: "unknown" }, None);
+    }
+
+    #[test]
+    fn r60_topics_and_threads_behind_an_address() {
+        let group = |channel, sort, id| Kind::Group { channel, sort, id };
+        let main = Some("main");
+        check(
+            "agent:main:telegram:group:-100:topic:7",
+            main,
+            group("telegram", "group", "-100"),
+            Some("7"),
+        );
+        check(
+            "agent:main:slack:channel:C1:thread:17.5",
+            main,
+            group("slack", "channel", "C1"),
+            Some("17.5"),
+        );
+        check("agent:main:main:thread:a:b", main, Kind::Main { name: "main" }, Some("a:b"));
+    }
+
+    #[test]
+    fn dm_and_direct_are_one() {
+        let same =
+            |a: &str, b: &str| SessionKey::parse(a).canonical() == SessionKey::parse(b).canonical();
+        assert!(same("agent:main:telegram:dm:1", "agent:main:telegram:direct:1"));
+        assert!(same("agent:main:dm:A", "agent:main:direct:a"));
+        assert!(!same("agent:main:peer:a", "agent:main:direct:a"));
+        assert!(!same("agent:main:signal:group:aB", "agent:main:signal:group:ab"));
+        assert!(same("agent:main:discord:group:aB", "agent:main:discord:group:ab"));
+        assert!(!same("agent:main:main", "agent:work:main"));
+        assert_eq!(
+            SessionKey::parse("agent:main:telegram:dm:1:thread:X").canonical(),
+            "agent:main:telegram:direct:1:thread:X"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn r60_every_string_prints_as_it_was(text in ".*") {
+            let key = SessionKey::parse(text.clone());
+            prop_assert_eq!(key.to_string(), text);
+            let _ = (key.agent(), key.rest(), key.kind(), key.thread(), key.canonical());
+        }
+
+        #[test]
+        fn canonical_is_its_own_canonical(text in "(agent:[a-zA-Z]{1,3}:)?([a-zA-Z]{1,8}:|direct:|dm:|group:|thread:|topic:|-?[0-9]{1,3}:?){0,6}") {
+            let once = SessionKey::parse(text).canonical();
+            let twice = SessionKey::parse(once.clone()).canonical();
+            prop_assert_eq!(once, twice);
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The story of each rule: what one line tells, and what it keeps to itself.
+
+#![expect(clippy::unwrap_used, reason = "a line that cannot be read fails the test")]
+
+use std::fmt::Write as _;
+
+use quipu_transcript::format::{Format, Origin, Part};
+use quipu_transcript::formats::claude_code::ClaudeCode;
+use quipu_transcript::formats::openclaw::OpenClaw;
+use quipu_transcript::record;
+use quipu_transcript::story::{ItemKind, Outcome, Piece, StoryItem, Telling, tell};
+
+/// What a line tells, in a few words; empty if it tells nothing.
+fn told(format: &dyn Format, line: &str, telling: Telling) -> String {
+    let mut said = String::new();
+    let origin = Origin::of(Part::Transcript, "a.jsonl");
+    let problems = record::read(format, &origin, line.as_bytes(), &mut |entry| {
+        let item = tell(format, entry);
+        if item.is_told(telling) {
+            describe(&item, telling, &mut said);
+        }
+    });
+    assert!(problems.is_empty(), "{line}: {problems:?}");
+    said.trim_end().to_owned()
+}
+
+fn describe(item: &StoryItem<'_>, telling: Telling, said: &mut String) {
+    if !matches!(item.kind, ItemKind::Message) {
+        writeln!(said, "{}", item.kind.as_str()).unwrap();
+    }
+    let role = item.role.map_or("", |role| role.as_str());
+    for piece in item.pieces.iter().filter(|piece| piece.is_told(telling)) {
+        match piece {
+            Piece::Words(words) => writeln!(said, "{role}: {words}"),
+            Piece::Injected(words) => writeln!(said, "injected: {words}"),
+            Piece::Thinking(words) => writeln!(said, "thinking: {words}"),
+            Piece::Call(call) => {
+                writeln!(said, "call: {} {}", call.name, call.about.as_deref().unwrap_or("-"))
+            }
+            Piece::Result(result) => writeln!(
+                said,
+                "result: {}",
+                match result.outcome {
+                    Outcome::Fine => "fine",
+                    Outcome::Mentions => "mentions an error",
+                    Outcome::Failed => "failed",
+                }
+            ),
+            Piece::Image { .. } => writeln!(said, "image"),
+            Piece::Other(name) => writeln!(said, "other: {name}"),
+        }
+        .unwrap();
+    }
+}
+
+#[track_caller]
+fn claude(line: &str, expected: &str) {
+    assert_eq!(told(&ClaudeCode, line, Telling::DEFAULT), expected, "{line}");
+}
+
+#[track_caller]
+fn openclaw(message: &str, expected: &str) {
+    let line = format!(r#"{{"type":"message","id":"a","parentId":null,"message":{message}}}"#);
+    assert_eq!(told(&OpenClaw, &line, Telling::DEFAULT), expected, "{line}");
+}
+
+#[test]
+fn r32_only_user_and_assistant_are_told() {
+    claude(r#"{"type":"user","uuid":"u","message":{"role":"user","content":"hi"}}"#, "user: hi");
+    claude(
+        r#"{"type":"assistant","uuid":"a","message":{"role":"assistant","content":[{"type":"text","text":"ho"}]}}"#,
+        "assistant: ho",
+    );
+    for line in [
+        r#"{"type":"system","uuid":"s","subtype":"turn_duration","content":"took 3 s","durationMs":3}"#,
+        r#"{"type":"progress","uuid":"p","data":{"type":"bash_progress","output":"x"}}"#,
+        r#"{"type":"file-history-snapshot","messageId":"u","snapshot":{}}"#,
+        r#"{"type":"summary","summary":"Two decimals","leafUuid":"a"}"#,
+        r#"{"type":"hologram","uuid":"h"}"#,
+    ] {
+        claude(line, "");
+    }
+}
+
+#[test]
+fn r34_content_as_text_or_list_tells_the_same() {
+    for content in [r#""hi""#, r#"[{"type":"text","text":"hi"}]"#] {
+        claude(
+            &format!(
+                r#"{{"type":"user","uuid":"u","message":{{"role":"user","content":{content}}}}}"#
+            ),
+            "user: hi",
+        );
+    }
+}
+
+#[test]
+fn r44_openclaw_keeps_words_and_drops_thinking() {
+    openclaw(r#"{"role":"user","content":"hi"}"#, "user: hi");
+    openclaw(
+        r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"ho"}]}"#,
+        "assistant: ho",
+    );
+}
+
+#[test]
+fn r44_a_call_is_its_name_and_what_it_is_about() {
+    for (input, about) in [
+        (r#"{"query":"JWT","count":8}"#, "JWT"),
+        (r#"{"path":"a.rs","query":"b"}"#, "a.rs"),
+        (r#"{"count":8}"#, "-"),
+        ("{}", "-"),
+    ] {
+        openclaw(
+            &format!(
+                r#"{{"role":"assistant","content":[{{"type":"toolCall","id":"c","name":"web_search","arguments":{input}}}]}}"#
+            ),
+            &format!("call: web_search {about}"),
+        );
+    }
+}
+
+#[test]
+fn r44_a_result_is_noted_if_it_mentions_an_error() {
+    for (text, outcome) in [
+        ("all good", "fine"),
+        ("an error occurred", "mentions an error"),
+        ("TypeError: x", "mentions an error"),
+        ("2 failed", "mentions an error"),
+        ("FAILED", "mentions an error"),
+        ("ERROR Failed", "fine"),
+    ] {
+        openclaw(
+            &format!(
+                r#"{{"role":"toolResult","toolCallId":"c","content":[{{"type":"text","text":"{text}"}}]}}"#
+            ),
+            &format!("result: {outcome}"),
+        );
+    }
+    openclaw(
+        r#"{"role":"toolResult","toolCallId":"c","isError":true,"content":[{"type":"text","text":"no"}]}"#,
+        "result: failed",
+    );
+}
+
+#[test]
+fn r45_claude_code_notes_recorded_errors_only() {
+    let result = |text: &str, is_error: &str| {
+        format!(
+            r#"{{"type":"user","uuid":"u","message":{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"t","content":"{text}"{is_error}}}]}}}}"#
+        )
+    };
+    claude(&result("an error occurred", ""), "result: fine");
+    claude(&result("an error occurred", r#","is_error":false"#), "result: fine");
+    claude(&result("no", r#","is_error":true"#), "result: failed");
+}
+
+#[test]
+fn r45_a_tool_use_is_its_name_and_its_file_or_command() {
+    for (input, about) in [
+        (r#"{"file_path":"src/auth.ts","old_string":"a","new_string":"b"}"#, "src/auth.ts"),
+        (r#"{"command":"npm test","description":"Runs tests"}"#, "npm test"),
+        (r#"{"notebook_path":"a.ipynb","cell_id":"1"}"#, "a.ipynb"),
+        (r#"{"pattern":"*.rs"}"#, "*.rs"),
+        (r#"{"url":"https://a.example","prompt":"read it"}"#, "https://a.example"),
+        (r#"{"description":"d","prompt":"find it"}"#, "find it"),
+        (r#"{"todos":[]}"#, "-"),
+    ] {
+        claude(
+            &format!(
+                r#"{{"type":"assistant","uuid":"a","message":{{"role":"assistant","content":[{{"type":"thinking","thinking":"hm"}},{{"type":"tool_use","id":"t","name":"Tool","input":{input}}}]}}}}"#
+            ),
+            &format!("call: Tool {about}"),
+        );
+    }
+}
+
+#[test]
+fn a_call_is_one_line_of_120_columns() {
+    let long = "word ".repeat(100);
+    let line = format!(
+        r#"{{"type":"assistant","uuid":"a","message":{{"role":"assistant","content":[{{"type":"tool_use","id":"t","name":"Bash","input":{{"command":"one\n  two\t{long}"}}}}]}}}}"#
+    );
+    let said = told(&ClaudeCode, &line, Telling::DEFAULT);
+    let call = said.strip_prefix("call: ").unwrap();
+    assert!(call.starts_with("Bash one two word word"), "{call}");
+    assert!(call.ends_with('…'), "{call}");
+    assert!(call.chars().count() <= 120 && call.chars().count() > 110, "{call}");
+}
+
+#[test]
+fn r46_bookkeeping_of_openclaw_is_not_told() {
+    for line in [
+        r#"{"type":"session","version":3,"id":"s","cwd":"/"}"#,
+        r#"{"type":"model_change","id":"a","provider":"p","modelId":"m"}"#,
+        r#"{"type":"thinking_level_change","id":"a","thinkingLevel":"high"}"#,
+        r#"{"type":"custom","id":"a","customType":"model-snapshot","data":{}}"#,
+        r#"{"type":"custom_message","id":"a","customType":"x","content":"from an extension","display":true}"#,
+        r#"{"type":"label","id":"a","targetId":"b","label":"l"}"#,
+        r#"{"type":"session_info","id":"a","name":"n"}"#,
+    ] {
+        assert_eq!(told(&OpenClaw, line, Telling::DEFAULT), "", "{line}");
+    }
+}
+
+#[test]
+fn r46_a_compaction_is_one_line() {
+    let line = r#"{"type":"compaction","id":"a","summary":"what was","tokensBefore":9}"#;
+    assert_eq!(told(&OpenClaw, line, Telling::DEFAULT), "compaction");
+    let boundary = r#"{"type":"system","uuid":"b","subtype":"compact_boundary","content":"Conversation compacted","compactMetadata":{"trigger":"auto","preTokens":9}}"#;
+    claude(boundary, "compaction");
+    let summary = r#"{"type":"user","uuid":"u","isCompactSummary":true,"message":{"role":"user","content":"This session is being continued"}}"#;
+    claude(summary, "");
+    let open = Telling { compactions: true, ..Telling::DEFAULT };
+    assert_eq!(told(&ClaudeCode, summary, open), "user: This session is being continued");
+}
+
+#[test]
+fn slash_commands_read_as_typed() {
+    claude(
+        r#"{"type":"user","uuid":"u","message":{"role":"user","content":"<command-name>/review</command-name>\n<command-message>review</command-message>\n<command-args>src/a.rs</command-args>"}}"#,
+        "user: /review src/a.rs",
+    );
+    claude(
+        r#"{"type":"system","uuid":"u","subtype":"local_command","content":"<command-name>/context</command-name>\n<command-args></command-args>"}"#,
+        "user: /context",
+    );
+    claude(
+        r#"{"type":"system","uuid":"u","subtype":"local_command","content":"<local-command-stdout>ok</local-command-stdout>"}"#,
+        "",
+    );
+}
+
+#[test]
+fn meta_lines_mirrors_and_reminders_are_folded() {
+    let meta = r#"{"type":"user","uuid":"u","isMeta":true,"message":{"role":"user","content":"Caveat: x"}}"#;
+    claude(meta, "");
+    assert_eq!(told(&ClaudeCode, meta, Telling::FULL), "user: Caveat: x");
+    claude(
+        r#"{"type":"user","uuid":"u","message":{"role":"user","content":"<system-reminder>x</system-reminder>\nfix it"}}"#,
+        "user: fix it",
+    );
+    let beside = r#"{"type":"user","uuid":"u","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"ok"},{"type":"text","text":"<system-reminder>x</system-reminder>"},{"type":"text","text":"and go on"}]}}"#;
+    claude(beside, "result: fine\ntool: and go on");
+    assert!(told(&ClaudeCode, beside, Telling::FULL).contains("injected: <system-reminder>"));
+    openclaw(
+        r#"{"role":"assistant","content":[{"type":"text","text":"sent"}],"provider":"openclaw","model":"delivery-mirror"}"#,
+        "",
+    );
+}
+
+#[test]
+fn what_a_command_of_the_human_said_is_not_the_human() {
+    openclaw(
+        r#"{"role":"bashExecution","command":"ls","output":"a\nb","exitCode":0}"#,
+        "user: ! ls",
+    );
+}
+
+#[test]
+fn prompts_that_were_queued_are_the_humans() {
+    claude(
+        r#"{"type":"attachment","uuid":"u","attachment":{"type":"queued_command","prompt":"and make it green","commandMode":"prompt"}}"#,
+        "user: and make it green",
+    );
+}
+
+#[test]
+fn thinking_is_told_when_asked_for() {
+    let line = r#"{"type":"assistant","uuid":"a","message":{"role":"assistant","content":[{"type":"thinking","thinking":"hm"}]}}"#;
+    claude(line, "");
+    let open = Telling { thinking: true, ..Telling::DEFAULT };
+    assert_eq!(told(&ClaudeCode, line, open), "thinking: hm");
+}
