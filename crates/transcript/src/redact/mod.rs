@@ -99,14 +99,16 @@ impl Redactor {
             let head = self.mask(&body[..start]);
             return Cow::Owned(format!("{head}{}{ellipsis}", placeholder(rule, number)));
         }
-        let masked = self.replace(body, &found);
-        match find::cut(&masked).or_else(|| find::cut_by_words(&masked)) {
-            Some(found) => {
-                let (head, name) = (&masked[..found.at.start], RULES[found.rule].name);
-                Cow::Owned(format!("{head}[redacted:{name}]{ellipsis}"))
+        // What was masked is no beginning of anything.
+        let end = found.last().map_or(0, |found| found.at.end);
+        let cut = find::cut(&body[end..]).or_else(|| find::cut_by_words(&body[end..]));
+        match (cut, found.is_empty()) {
+            (None, true) => Cow::Borrowed(text),
+            (None, false) => Cow::Owned(format!("{}{ellipsis}", self.replace(body, &found))),
+            (Some(cut), _) => {
+                let head = self.replace(&body[..end + cut.at.start], &found);
+                Cow::Owned(format!("{head}[redacted:{}]{ellipsis}", RULES[cut.rule].name))
             }
-            None if matches!(masked, Cow::Borrowed(_)) => Cow::Borrowed(text),
-            None => Cow::Owned(format!("{masked}{ellipsis}")),
         }
     }
 

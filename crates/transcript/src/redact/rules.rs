@@ -523,7 +523,7 @@ pub const RULES: &[Rule] = &[
             "encryption_key",
             "auth_key",
         ],
-        pattern: r#"(?i:api[_-]?key|access[_-]?key|private[_-]?key|signing[_-]?key|encryption[_-]?key|auth[_-]?key|secret|token|credential)(?:Key|Value|Token|Base)?(?:[_-][A-Za-z0-9]{1,16}){0,3}["'\\]{0,4}\s{0,4}(?::=|=>|[:=])\s{0,4}["'\\`]{0,4}([^\s"'\\`,;:<>(){}\[\]$&|*]{16,300})"#,
+        pattern: r#"(?i:api[_-]?key|access[_-]?key|private[_-]?key|signing[_-]?key|encryption[_-]?key|auth[_-]?key|secret|token|credential)(?:Key|Value|Token|Base)?(?:[_-][A-Za-z0-9]{1,16}){0,3}["'\\]{0,4}\s{0,4}(?::=|=>|[:=])\s{0,4}["'\\`]{0,4}([^\s"'\\`,;:<>(){}\[\]$&|*@]{16,300})"#,
         is_word: false,
         start: "",
         check: Check::Random(340),

@@ -81,6 +81,10 @@ fn the_same_secret_has_the_same_number() {
         "[redacted:github-token:1] [redacted:github-token:2] [redacted:github-token:1]"
     );
     assert_eq!(redactor.mask(&other), "[redacted:github-token:2]");
+    assert_eq!(
+        redactor.mask(&format!("git push https://x-access-token:{one}@example.org/shop")),
+        "git push https://x-access-token:[redacted:github-token:1]@example.org/shop"
+    );
     assert_eq!(redactor.met().collect::<Vec<_>>(), [("github-token", 2)]);
 }
 
@@ -110,6 +114,11 @@ fn a_secret_that_was_cut_is_masked() {
             }
         }
     }
+    // A placeholder is no secret, whatever it is called.
+    let far = "x ".repeat(50);
+    let url = format!("{far}postgres://shop:sesame-7@db.example/shop");
+    let masked = format!("{far}postgres://shop:[redacted:url-password:1]@db.example/shop");
+    assert_eq!(Redactor::new().mask_cut(&url), masked);
     // A whole secret that ends like another one begins is no cut one.
     let mut redactor = Redactor::new();
     redactor.mask("Authorization: Bearer x7Kq2mZp9RtY4wLs8NvB3c");
