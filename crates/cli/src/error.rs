@@ -127,9 +127,6 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         Error::NoMatch { what: "file", .. } => {
             "give a file's name or the end of its path; `quipu cursors` lists every collected file"
         }
-        Error::NoMatch { what: "entry", .. } => {
-            "give an entry's whole id; without --leaf it is the session's own leaf"
-        }
         Error::NoMatch { what: "transcript of session", .. } => {
             "of this session only its prompts are left, in the prompt history"
         }
