@@ -109,7 +109,7 @@ fn one_object_per_hit() {
     snapshot!(home.run("search --json --no-sync timed"), @r#"
     exit 0
     --- stdout
-    {"session":"640ab4c7-d010-4b20-a591-b7172ef08e66","entry":"00000003-0000-4000-8000-000000000000","number":3,"kind":"user","role":"tool","time":1768213811000,"snippet":"curl: (28) Operation timed out after 5001 ms with 0 bytes received from checkout","marks":[[21,26]],"cut_before":false,"cut_after":false,"place":"result","tool":"Bash","is_error":true,"is_older":false,"turn":1,"format":"claude-code","agent":null,"title":"Why does the checkout time out?","project":"-home-alice-shop","cwd":"/home/alice/shop","part":"transcript","state":"live","parent":null,"name":null,"score":1.3228910511940701,"total":1,"fresh_as_of":0,"pending_bytes":null}
+    {"session":"640ab4c7-d010-4b20-a591-b7172ef08e66","entry":"00000003-0000-4000-8000-000000000000","number":3,"kind":"user","role":"tool","time":1768213811000,"snippet":"curl: (28) Operation timed out after 5001 ms with 0 bytes received from checkout","marks":[[21,26]],"cut_before":false,"cut_after":false,"place":"result","tool":"Bash","is_error":true,"is_older":false,"turn":1,"format":"claude-code","agent":null,"title":"Why does the checkout time out?","project":"-home-alice-shop","cwd":"/home/alice/shop","part":"transcript","state":"live","parent":null,"name":null,"score":1.3228910511940701,"total":1,"fresh_as_of":"[TIME]","pending_bytes":null}
     "#);
     let hits = home.run("search --json --recent -n 2 checkout").json_lines();
     assert_eq!(hits.len(), 2);
@@ -213,6 +213,8 @@ fn filters_and_options_say_the_same() {
     assert_eq!(home.run("search checkout -C 1").code, 0);
     assert_eq!(home.run("search checkout -n many").code, 2);
     assert_eq!(home.run("search checkout -x").code, 2);
+    assert_eq!(found("--color never search -gateway --json checkout -retry"), 6);
+    assert_eq!(found("search checkout -project:shop --json"), 3);
     assert_eq!(found("search --json --regex [0-9]{4} project:shop"), 1);
     assert_eq!(found("search --json --exact -m"), 1);
     assert_eq!(found("search --json in:notes checkout"), 1);
