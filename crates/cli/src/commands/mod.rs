@@ -147,6 +147,7 @@ impl Context {
 
 /// Reads the command line, runs the command and says how it ended.
 pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
+    let arguments = search::with_unwanted_words(arguments);
     let args = match args::parse(&arguments) {
         Ok(args) => args,
         Err(error) => return explain(&arguments, &error),

@@ -1,5 +1,6 @@
 //! `quipu search`: everything that people, agents and tools wrote, by words.
 
+use std::ffi::OsString;
 use std::time::Instant;
 
 use jiff::Zoned;
@@ -41,11 +42,11 @@ const SHOWN: usize = 20;
 ///   quipu search '"connection refused" -test project:shop since:2w'
 ///   quipu search --recent is:error tool:Bash
 ///   quipu search --regex 'v\d+\.\d+' project:shop
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
     /// Words, phrases and filters
-    #[arg(value_name = "WORDS", allow_hyphen_values = true)]
+    #[arg(value_name = "WORDS")]
     words: Vec<String>,
 
     /// Text that has to be there letter by letter; all text is looked through
@@ -92,36 +93,49 @@ pub(crate) struct Args {
     reading: reading::Args,
 }
 
-impl Args {
-    /// Words may begin with a dash, so short options that come after them are taken for words.
-    fn with_options_after_words(mut self) -> Result<Args> {
-        let mut words = std::mem::take(&mut self.words).into_iter();
-        while let Some(word) = words.next() {
-            let mut letters = word.strip_prefix('-').unwrap_or_default().chars();
-            let (letter, rest) = (letters.next(), letters.as_str());
-            match (letter, rest) {
-                (Some('n' | 'C'), digits) if digits.chars().all(|digit| digit.is_ascii_digit()) => {
-                    let said = match digits {
-                        "" => words.next().unwrap_or_default(),
-                        digits => digits.to_owned(),
-                    };
-                    let number = said.parse().map_err(|_| {
-                        CommandError::new(format!("`{word}` takes a number, not `{said}`"))
-                    })?;
-                    match letter {
-                        Some('n') => self.limit = number,
-                        _ => self.context = number,
-                    }
-                }
-                (Some(letter), "") if letter.is_ascii_alphabetic() => {
-                    return Err(CommandError::new(format!("`{word}` stands after the words"))
-                        .hint("put options before the words, and single letters in quotes"));
-                }
-                _ => self.words.push(word),
-            }
+/// Options that take the next argument, whatever it begins with.
+const TAKING: &[&str] = &["--exact", "--regex", "--since", "--until", "--project", "-n", "-C"];
+
+/// Lets words that are not wanted (`-test`) stand among the others: clap would take them for options.
+/// A space before the dash makes no difference to the query.
+pub(super) fn with_unwanted_words(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let is_option = |argument: &OsString| argument.as_encoded_bytes().starts_with(b"-");
+    let Some(at) = arguments.iter().position(|argument| argument == "search") else {
+        return arguments;
+    };
+    // What stands before the command are options and what they take.
+    let mut before = arguments.iter().take(at).skip(1).peekable();
+    while let Some(argument) = before.next() {
+        if !is_option(argument) {
+            return arguments;
         }
-        Ok(self)
+        before.next_if(|next| !is_option(next));
     }
+    let mut is_taken = false;
+    for argument in arguments.iter_mut().skip(at + 1) {
+        if argument == "--" {
+            break;
+        }
+        let is_value = is_taken;
+        is_taken = TAKING.iter().any(|option| argument == option);
+        if !is_value && argument.to_str().is_some_and(is_unwanted_word) {
+            let mut word = OsString::from(" ");
+            word.push(&*argument);
+            *argument = word;
+        }
+    }
+    arguments
+}
+
+/// A dash and more than one letter, if that is no option.
+fn is_unwanted_word(argument: &str) -> bool {
+    let Some(word) = argument.strip_prefix('-').filter(|word| !word.starts_with('-')) else {
+        return false;
+    };
+    let is_flag = word.chars().all(|letter| matches!(letter, 'q' | 'v' | 'h' | 'V'));
+    let number = word.strip_prefix(['n', 'C']).map(|rest| rest.trim_start_matches('='));
+    let is_number = number.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
+    word.chars().nth(1).is_some() && !is_flag && !is_number
 }
 
 /// A hit as `--json` prints it.
@@ -134,7 +148,6 @@ struct Printed<'a> {
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
-    let args = &args.clone().with_options_after_words()?;
     let query = query(args, context)?;
     if query.is_empty() && args.exact.is_none() && args.regex.is_none() {
         return Err(CommandError::new("nothing to look for").hint(

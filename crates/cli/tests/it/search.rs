@@ -213,6 +213,8 @@ fn filters_and_options_say_the_same() {
     assert_eq!(home.run("search checkout -C 1").code, 0);
     assert_eq!(home.run("search checkout -n many").code, 2);
     assert_eq!(home.run("search checkout -x").code, 2);
+    assert_eq!(found("--color never search -gateway --json checkout -retry"), 6);
+    assert_eq!(found("search checkout -project:shop --json"), 3);
     assert_eq!(found("search --json --regex [0-9]{4} project:shop"), 1);
     assert_eq!(found("search --json --exact -m"), 1);
     assert_eq!(found("search --json in:notes checkout"), 1);
