@@ -12,7 +12,21 @@ fn synced() -> Home {
 
 #[test]
 fn what_a_model_sees() {
-    snapshot!(synced().run("session context 13f7ee8b"), @"");
+    snapshot!(synced().run("session context 13f7ee8b"), @r#"
+    exit 0
+    --- stdout
+    session 13f7ee8b: 6 messages
+      leaf      9ba5fcb2
+      model     mock mock-1
+      thinking  off
+
+    1  user       Please use a TOOL to say hello
+    2  assistant  Let me run that. exec({"command":"echo hello-from-tool"})
+    3  result     exec: hello-from-tool
+    4  assistant  mock reply 5
+    5  user       thanks, second turn
+    6  assistant  mock reply 6
+    "#);
 }
 
 #[test]
@@ -20,7 +34,20 @@ fn narrow_terminal() {
     let home = Home::empty();
     home.fixture("context/oc71/06-compaction.jsonl", ".openclaw/agents/main/sessions/s.jsonl");
     home.run("sync");
-    snapshot!(home.run_with("session context s", &[("COLUMNS", "40")]), @"");
+    snapshot!(home.run_with("session context s", &[("COLUMNS", "40")]), @"
+    exit 0
+    --- stdout
+    session s: 5 messages
+      leaf      fd6d74d3
+      model     anthropic claude-sonnet-4-5
+      thinking  off
+
+    1  summary    Summary of one and two. <…
+    2  user       three
+    3  assistant  3
+    4  user       four
+    5  assistant  4
+    ");
 }
 
 #[test]
@@ -50,11 +77,26 @@ fn for_machines() {
 fn it_never_collects() {
     let home = synced();
     home.fixture("context/oc71/01-simple.jsonl", ".openclaw/agents/main/sessions/new.jsonl");
-    snapshot!(home.run("session context new"), @"");
-    snapshot!(Home::small().run("session context last"), @"");
+    snapshot!(home.run("session context new"), @"
+    exit 1
+    --- stderr
+    error: no session matches `new`
+    hint: give an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists them
+    ");
+    snapshot!(Home::small().run("session context last"), @"
+    exit 2
+    --- stderr
+    error: there is no ledger at [HOME]/.local/share/quipu/ledger.db
+    hint: run `quipu sync` to collect into a new ledger, or name another with --ledger
+    ");
 }
 
 #[test]
 fn what_is_not_there() {
-    snapshot!(synced().run("session context 13f7ee8b --leaf nobody"), @"");
+    snapshot!(synced().run("session context 13f7ee8b --leaf nobody"), @"
+    exit 1
+    --- stderr
+    error: no entry of the session matches `nobody`
+    hint: give an entry's whole id; without --leaf it is the session's own leaf
+    ");
 }

@@ -14,10 +14,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use super::plan::{self, Plan, Step};
 use super::row::{self, Kind, Models, Parent, Row};
 use super::tree::Tree;
-pub(super) use answer::{Response, What, end, put};
 use crate::entry::{self, Block, Entry};
 use crate::format::{Format, Origin, Part};
 use crate::formats::claude_code::ClaudeCode;
+pub(super) use answer::{Response, What, end, put};
 
 /// What is remembered of a line.
 #[derive(Debug)]

@@ -133,7 +133,11 @@ fn summary(line: &str, tokens: Option<u64>, time: Option<i64>, out: &mut Vec<Mes
 }
 
 /// Says what was put together, if anything was.
-pub(in crate::context) fn end(open: &mut Option<Response>, maker: &mut Maker, out: &mut Vec<Message>) {
+pub(in crate::context) fn end(
+    open: &mut Option<Response>,
+    maker: &mut Maker,
+    out: &mut Vec<Message>,
+) {
     let Some(Response::Pieces { head, blocks }) = open.take() else { return };
     let Ok(entry) = ClaudeCode.decode(&origin(), head.get().as_bytes()) else { return };
     let has_calls = blocks.iter().any(|block| {
