@@ -1,13 +1,17 @@
 //! What every reading command begins with: the ledger, brought up to date without keeping anybody
 //! waiting, and a word about what is still missing from the answer.
 
-use quipu_ledger::{Error, Freshness, Ledger, Patience, Progress, SessionRow, Whose};
+use quipu_ledger::wire::Project;
+use quipu_ledger::{Error, Filter, Freshness, Ledger, Patience, Progress, SessionRow, Whose};
 use serde::Serialize;
 
 use crate::commands::Context;
-use crate::error::Result;
+use crate::error::{CommandError, Kind, Result};
 use crate::machine;
 use crate::output::{Look, Text, bytes, count, elapsed, minute};
+
+/// How many projects that a name may mean are told.
+const MOST_PROJECTS: usize = 8;
 
 /// Options of every reading command.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -88,6 +92,53 @@ impl Reading {
             found => return Ok(found?),
         };
         Ok(quipu_ledger::find_session(&self.ledger, &candidates.unwrap_or_default())?)
+    }
+
+    /// The one project that a name means. If it may mean several, the person is asked.
+    pub(crate) fn pick_project(
+        &self,
+        context: &mut Context,
+        said: &str,
+        filter: &Filter,
+    ) -> Result<Project> {
+        let mut projects = quipu_ledger::projects(&self.ledger, filter)?;
+        // A name that is all of one project's is no beginning of another's.
+        let is_exact = |project: &Project| project.name.eq_ignore_ascii_case(said);
+        if projects.len() > 1 && projects.iter().filter(|project| is_exact(project)).count() == 1 {
+            projects.retain(is_exact);
+        }
+        let place = |project: &Project| match &project.path {
+            Some(path) => context.show(path),
+            None if project.slugs.is_empty() => "(no project)".to_owned(),
+            None => project.slugs.join(" "),
+        };
+        let places: Vec<String> = projects.iter().map(place).collect();
+        if projects.len() > 1 {
+            let described = projects.iter().zip(&places).map(|(project, place)| {
+                Text::of(Look::Good, &project.name)
+                    .and(format!("  {place}  {}", count(project.sessions, "session")))
+            });
+            let question = format!("`{said}` may mean several projects:");
+            if let Some(choice) = context.output.pick(&question, described.collect())? {
+                return Ok(projects.swap_remove(choice));
+            }
+            let mut error = CommandError::new(format!("`{said}` may mean several projects"))
+                .hint("give more of the name, or the path; it may mean");
+            error.kind = Kind::NoMatch;
+            for place in places.iter().take(MOST_PROJECTS) {
+                error = error.hint(format!("  {place}"));
+            }
+            if places.len() > MOST_PROJECTS {
+                error = error.hint(format!("  and {} more", places.len() - MOST_PROJECTS));
+            }
+            return Err(error);
+        }
+        projects.pop().ok_or_else(|| {
+            let mut error = CommandError::new(format!("no project is like `{said}`"))
+                .hint("`quipu projects` lists all projects");
+            error.kind = Kind::NoMatch;
+            error
+        })
     }
 
     /// A session in one line, for choosing.

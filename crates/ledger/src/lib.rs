@@ -15,6 +15,7 @@ mod create;
 mod damaged;
 mod doctor;
 mod error;
+pub mod export;
 mod forget;
 mod fresh;
 mod frozen;
@@ -49,7 +50,7 @@ pub use project::rebuild::rebuild;
 pub use query::{
     Choice, Filter, SessionContext, Sessions, SqlAnswer, SqlLimits, Story, UsageBy, UsageRequest,
     context, cron_jobs, cron_runs, cursors, find_session, note_versions, notes, projects, session,
-    sessions, sql, status, status_without_ledger, tree, usage,
+    session_rows, sessions, sql, status, status_without_ledger, tree, usage,
 };
 pub use restore::{Generations, InPlace, What, put_back, restore};
 pub use search::{Order, SearchRequest, search};

@@ -1,11 +1,13 @@
 //! The shapes of all JSON output. They only grow.
 
+mod export;
 mod notes;
 mod search;
 mod sessions;
 mod sql;
 mod usage;
 
+pub use export::{DamagedSession, ExportReport, ExportedFile};
 pub use notes::{CronJob, CronRun, Note, NoteVersion};
 pub use search::{Nearby, Scanned, SearchAnswer, SearchGaps, SearchHit};
 pub use sessions::{Project, Session};

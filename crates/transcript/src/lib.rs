@@ -21,6 +21,8 @@ pub mod problem;
 pub mod project;
 pub mod record;
 mod recover;
+pub mod redact;
+pub mod render;
 pub mod rows;
 pub mod search;
 pub mod story;

@@ -7,6 +7,7 @@ mod cron;
 mod cursors;
 mod demo;
 mod doctor;
+mod export;
 mod forget;
 mod formats;
 mod man;
@@ -54,6 +55,7 @@ pub(crate) enum Command {
     Service(service::Args),
     Status(status::Args),
     Usage(usage::Args),
+    Export(export::Args),
     Notes(notes::Args),
     Cron(cron::Args),
     Sql(sql::Args),
@@ -85,6 +87,7 @@ impl Command {
             Command::Service(args) => service::run(args, context),
             Command::Status(args) => status::run(args, context),
             Command::Usage(args) => usage::run(args, context),
+            Command::Export(args) => export::run(args, context),
             Command::Notes(args) => notes::run(args, context),
             Command::Cron(args) => cron::run(args, context),
             Command::Sql(args) => sql::run(args, context),

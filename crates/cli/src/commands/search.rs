@@ -41,7 +41,7 @@ const SHOWN: usize = 20;
 ///   quipu search '"connection refused" -test project:shop since:2w'
 ///   quipu search --recent is:error tool:Bash
 ///   quipu search --regex 'v\d+\.\d+' project:shop
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
     /// Words, phrases and filters
@@ -92,6 +92,38 @@ pub(crate) struct Args {
     reading: reading::Args,
 }
 
+impl Args {
+    /// Words may begin with a dash, so short options that come after them are taken for words.
+    fn with_options_after_words(mut self) -> Result<Args> {
+        let mut words = std::mem::take(&mut self.words).into_iter();
+        while let Some(word) = words.next() {
+            let mut letters = word.strip_prefix('-').unwrap_or_default().chars();
+            let (letter, rest) = (letters.next(), letters.as_str());
+            match (letter, rest) {
+                (Some('n' | 'C'), digits) if digits.chars().all(|digit| digit.is_ascii_digit()) => {
+                    let said = match digits {
+                        "" => words.next().unwrap_or_default(),
+                        digits => digits.to_owned(),
+                    };
+                    let number = said.parse().map_err(|_| {
+                        CommandError::new(format!("`{word}` takes a number, not `{said}`"))
+                    })?;
+                    match letter {
+                        Some('n') => self.limit = number,
+                        _ => self.context = number,
+                    }
+                }
+                (Some(letter), "") if letter.is_ascii_alphabetic() => {
+                    return Err(CommandError::new(format!("`{word}` stands after the words"))
+                        .hint("put options before the words, and single letters in quotes"));
+                }
+                _ => self.words.push(word),
+            }
+        }
+        Ok(self)
+    }
+}
+
 /// A hit as `--json` prints it.
 #[derive(Serialize)]
 struct Printed<'a> {
@@ -102,6 +134,7 @@ struct Printed<'a> {
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
+    let args = &args.clone().with_options_after_words()?;
     let query = query(args, context)?;
     if query.is_empty() && args.exact.is_none() && args.regex.is_none() {
         return Err(CommandError::new("nothing to look for").hint(

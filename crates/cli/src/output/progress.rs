@@ -10,6 +10,9 @@ use super::safe::safe;
 /// Less than this is done before anybody could read about it.
 const WORTH_SHOWING: u64 = 4 << 20;
 
+/// So many sessions are, too.
+const FEW_SESSIONS: u64 = 20;
+
 /// How far something is. Leaves no trace when it ends.
 #[derive(Debug)]
 pub(crate) struct Bar {
@@ -49,6 +52,16 @@ impl Bar {
     /// Says that so many of so many records are done.
     pub(crate) fn records(&mut self, doing: &'static str, done: u64, total: u64) {
         self.start(doing, total, "{human_pos}/{human_len} records");
+        if let Some(bar) = &self.bar {
+            bar.set_position(done);
+        }
+    }
+
+    /// Says that so many of so many sessions are done.
+    pub(crate) fn sessions(&mut self, doing: &'static str, done: u64, total: u64) {
+        if total > FEW_SESSIONS {
+            self.start(doing, total, "{human_pos}/{human_len} sessions");
+        }
         if let Some(bar) = &self.bar {
             bar.set_position(done);
         }

@@ -12,6 +12,7 @@ mod cursors;
 mod damaged;
 mod demo;
 mod doctor;
+mod export;
 mod forget;
 mod formats;
 mod help;

@@ -208,6 +208,11 @@ fn filters_and_options_say_the_same() {
     assert_eq!(found("search --json checkout -gateway"), 6);
     assert_eq!(found("search --json -gateway checkout"), 6);
     assert_eq!(found("search --json --all checkout"), 7);
+    assert_eq!(found("search --json checkout -n 2"), 2);
+    assert_eq!(found("search checkout -n3 --json"), 3);
+    assert_eq!(home.run("search checkout -C 1").code, 0);
+    assert_eq!(home.run("search checkout -n many").code, 2);
+    assert_eq!(home.run("search checkout -x").code, 2);
     assert_eq!(found("search --json --regex [0-9]{4} project:shop"), 1);
     assert_eq!(found("search --json --exact -m"), 1);
     assert_eq!(found("search --json in:notes checkout"), 1);

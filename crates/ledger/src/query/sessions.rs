@@ -38,6 +38,13 @@ pub fn sessions(ledger: &Ledger, filter: &Filter, limit: Option<usize>) -> Resul
     Ok(Sessions { sessions, total })
 }
 
+/// The same, each with what it is called inside the ledger.
+pub fn session_rows(ledger: &Ledger, filter: &Filter) -> Result<Vec<(SessionRow, Session)>> {
+    let conn = ledger.conn();
+    let listed = listed::filtered(conn, filter)?;
+    listed.iter().map(|session| Ok((session.row, describe(conn, session)?))).collect()
+}
+
 /// The row of one session.
 pub fn session(ledger: &Ledger, row: SessionRow) -> Result<Option<Session>> {
     let conn = ledger.conn();

@@ -1,0 +1,124 @@
+//! Which sessions are exported.
+
+use quipu_ledger::wire::{Project, Session};
+use quipu_ledger::{Filter, SessionRow};
+
+use crate::commands::Context;
+use crate::error::{CommandError, Kind, Result};
+use crate::filters;
+use crate::reading::Reading;
+
+/// Options that choose sessions. `--format` says what to write, so the agent's format has none.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(super) struct Args {
+    /// The session
+    #[arg(
+        value_name = "SESSION",
+        conflicts_with_all = ["project", "all", "agent", "since", "until", "channel"]
+    )]
+    session: Option<String>,
+
+    /// All sessions of the project of this name: any part of it, or a path
+    #[arg(long, value_name = "NAME")]
+    project: Option<String>,
+
+    /// All sessions
+    #[arg(long)]
+    all: bool,
+
+    /// Sessions of this agent
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+
+    /// Only sessions in which something happened since: `3d`, `yesterday`, `2026-11-01`
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    since: Option<String>,
+
+    /// Only sessions that began until: a day belongs to it
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    until: Option<String>,
+
+    /// Sessions whose messages came through this channel
+    #[arg(long, value_name = "CHANNEL")]
+    channel: Option<String>,
+}
+
+/// What was chosen.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    /// The newest first.
+    pub(super) sessions: Vec<(SessionRow, Session)>,
+    /// One session was named.
+    pub(super) is_one: bool,
+    /// What a list of them is called.
+    pub(super) title: String,
+}
+
+impl Args {
+    /// Looks them up.
+    pub(super) fn choose(&self, context: &mut Context, reading: &Reading) -> Result<Chosen> {
+        let filter = Filter {
+            agent: self.agent.clone(),
+            since: self.since.as_deref().map(filters::since).transpose()?,
+            until: self.until.as_deref().map(filters::until).transpose()?,
+            channel: self.channel.clone(),
+            // Sub-agents are exported with the sessions that they work for.
+            all: true,
+            ..Filter::default()
+        };
+        if let Some(name) = &self.session {
+            let row = reading.find(context, name)?;
+            let session = quipu_ledger::session(&reading.ledger, row)?;
+            let sessions: Vec<_> = session.map(|session| (row, session)).into_iter().collect();
+            return Ok(Chosen { sessions, is_one: true, title: String::new() });
+        }
+        let chosen = match &self.project {
+            Some(said) => {
+                let name = filters::project(context, said);
+                let of_project = Filter { project: Some(name), ..filter };
+                // Which project is meant does not depend on when something happened in it.
+                let any_time = Filter { since: None, until: None, ..of_project.clone() };
+                let project = reading.pick_project(context, said, &any_time)?;
+                let mut sessions = quipu_ledger::session_rows(&reading.ledger, &of_project)?;
+                sessions.retain(|(_, session)| is_of(&project, session));
+                let title = format!("Sessions of {}", project.name);
+                Chosen { sessions, is_one: false, title }
+            }
+            None if self.is_empty() => {
+                return Err(CommandError::new("nothing is chosen")
+                    .hint("name a session, a project with --project, or everything with --all"));
+            }
+            None => {
+                let sessions = quipu_ledger::session_rows(&reading.ledger, &filter)?;
+                Chosen { sessions, is_one: false, title: "Sessions".to_owned() }
+            }
+        };
+        if chosen.sessions.is_empty() {
+            let mut error = CommandError::new("no session is like that")
+                .hint("`quipu sessions --all` lists all sessions");
+            error.kind = Kind::NoMatch;
+            return Err(error);
+        }
+        Ok(chosen)
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.all
+            && self.agent.is_none()
+            && self.since.is_none()
+            && self.until.is_none()
+            && self.channel.is_none()
+    }
+}
+
+fn is_of(project: &Project, session: &Session) -> bool {
+    match (&project.path, &session.cwd) {
+        (Some(path), Some(cwd)) => path == cwd,
+        (None, None) => match &session.slug {
+            Some(slug) => project.slugs.contains(slug),
+            None => project.slugs.is_empty(),
+        },
+        _ => false,
+    }
+}

@@ -1,0 +1,204 @@
+//! Writes files: each whole or not at all, readable by its owner only, and never over another one
+//! unless that was asked for.
+
+use std::collections::HashSet;
+use std::fs::DirBuilder;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use quipu_ledger::export::transcripts;
+use quipu_ledger::wire::{DamagedSession, ExportReport, ExportedFile, Session};
+use quipu_ledger::{Ledger, SessionRow};
+use quipu_transcript::render::{Listed, html, markdown};
+use tempfile::NamedTempFile;
+
+use super::choose::Chosen;
+use super::kind::Kind;
+use super::names::Names;
+use super::write::{Exporter, Failure};
+use crate::commands::Context;
+use crate::error::{CommandError, Result};
+
+/// Writes one file.
+pub(super) fn one_file(
+    exporter: &mut Exporter<'_>,
+    sessions: &[(SessionRow, Session)],
+    to: &Path,
+    force: bool,
+) -> Result<ExportReport> {
+    check_absent(&[to.to_owned()], force)?;
+    if let Some(folder) = to.parent() {
+        create_folder(folder)?;
+    }
+    let written = write(to, force, |out| exporter.write_all(sessions, out).map(|_| ()));
+    let bytes = written.map_err(|failure| explain(failure, to))?;
+    let session = match sessions {
+        [(_, session)] => Some(exporter.seen(session).id),
+        _ => None,
+    };
+    let file = ExportedFile { path: to.display().to_string(), session, bytes };
+    Ok(report(exporter, sessions.len(), vec![file]))
+}
+
+/// Writes a file for each session, and a list of them.
+pub(super) fn export(
+    exporter: &mut Exporter<'_>,
+    chosen: &Chosen,
+    to: &Path,
+    force: bool,
+    context: &Context,
+) -> Result<ExportReport> {
+    let ending = exporter.kind.extension();
+    if exporter.kind == Kind::Csv {
+        return one_file(exporter, &chosen.sessions, &to.join("sessions.csv"), force);
+    }
+    let ledger = exporter.ledger();
+    let mut names = Names::default();
+    let mut plan: Vec<(SessionRow, &Session, Vec<PathBuf>)> = Vec::new();
+    for (row, session) in &chosen.sessions {
+        let name = names.of(&exporter.seen(session));
+        let files = files(ledger, exporter.kind, *row)?;
+        let paths = (1..=files).map(|number| match number {
+            1 => to.join(format!("{name}.{ending}")),
+            // A session may stand in several files.
+            number => to.join(format!("{name}.{number}.{ending}")),
+        });
+        plan.push((*row, session, paths.collect()));
+    }
+    let list = match exporter.kind {
+        Kind::Md | Kind::Html if !chosen.is_one => Some(to.join(format!("index.{ending}"))),
+        _ => None,
+    };
+    let mut paths: Vec<PathBuf> = plan.iter().flat_map(|(_, _, paths)| paths.clone()).collect();
+    paths.extend(list.clone());
+    check_absent(&paths, force)?;
+    create_folder(to)?;
+
+    let mut bar = context.output.bar();
+    let mut written = Vec::new();
+    let mut listed = Vec::new();
+    let mut damaged = Vec::new();
+    let mut done = HashSet::new();
+    for (number, (row, session, paths)) in plan.iter().enumerate() {
+        let id = exporter.seen(session).id;
+        for (place, path) in paths.iter().enumerate() {
+            let result = write(path, force, |out| match exporter.kind {
+                Kind::Jsonl => {
+                    let files = transcripts(ledger, *row)?;
+                    exporter.transcript(*row, files.get(place), out)
+                }
+                _ => exporter.story(*row, session, out),
+            });
+            match result {
+                Ok(bytes) => {
+                    done.insert(*row);
+                    let path = path.display().to_string();
+                    written.push(ExportedFile { path, session: Some(id.clone()), bytes });
+                }
+                // What is damaged must not keep the rest from coming out.
+                Err(failure) if failure.is_damage() => {
+                    let why = failure.to_string();
+                    damaged.push(DamagedSession { session: id.clone(), why });
+                }
+                Err(failure) => return Err(explain(failure, path)),
+            }
+        }
+        if list.is_some() && done.contains(row) {
+            let file = paths.first().and_then(|path| path.file_name());
+            let file = file.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            listed.push(Listed { header: exporter.header(session, None), file });
+        }
+        bar.sessions("exporting", number as u64 + 1, plan.len() as u64);
+    }
+    drop(bar);
+    if let Some(path) = list {
+        let result = write(&path, force, |out| {
+            match exporter.kind {
+                Kind::Html => html::index(&chosen.title, &listed, out)?,
+                _ => markdown::index(&chosen.title, &listed, out)?,
+            }
+            Ok(())
+        });
+        let bytes = result.map_err(|failure| explain(failure, &path))?;
+        let path = path.display().to_string();
+        written.push(ExportedFile { path, session: None, bytes });
+    }
+    Ok(ExportReport { damaged, ..report(exporter, done.len(), written) })
+}
+
+fn report(exporter: &Exporter<'_>, sessions: usize, files: Vec<ExportedFile>) -> ExportReport {
+    ExportReport {
+        sessions: sessions as u64,
+        format: exporter.kind.extension().to_owned(),
+        files,
+        redacted: exporter.redacted(),
+        damaged: Vec::new(),
+    }
+}
+
+/// How many files a session becomes.
+fn files(ledger: &Ledger, kind: Kind, row: SessionRow) -> Result<usize> {
+    match kind {
+        Kind::Jsonl => Ok(transcripts(ledger, row)?.len().max(1)),
+        _ => Ok(1),
+    }
+}
+
+/// Nothing is written if anything is in the way.
+fn check_absent(paths: &[PathBuf], force: bool) -> Result<()> {
+    if force {
+        return Ok(());
+    }
+    let there: Vec<&PathBuf> =
+        paths.iter().filter(|path| path.symlink_metadata().is_ok()).collect();
+    let Some(first) = there.first() else { return Ok(()) };
+    let more = match there.len() - 1 {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    Err(CommandError::new(format!("{} exists{more}", first.display()))
+        .hint("--force overwrites; or name another place with --to"))
+}
+
+fn create_folder(folder: &Path) -> Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| {
+        let source = anyhow::Error::new(error)
+            .context(format!("cannot create the folder {}", folder.display()));
+        CommandError::from_source(source).hint("name another place with --to")
+    })
+}
+
+/// Writes a file under another name, and gives it its own when it is whole.
+fn write(
+    path: &Path,
+    force: bool,
+    fill: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
+) -> Result<u64, Failure> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = NamedTempFile::with_prefix_in(".quipu-", folder)?;
+    let mut out = BufWriter::with_capacity(1 << 16, file.as_file_mut());
+    fill(&mut out)?;
+    out.flush()?;
+    drop(out);
+    let bytes = file.as_file().metadata()?.len();
+    let persisted = if force { file.persist(path) } else { file.persist_noclobber(path) };
+    persisted.map_err(|error| Failure::Out(error.error))?;
+    Ok(bytes)
+}
+
+fn explain(failure: Failure, path: &Path) -> CommandError {
+    let error = match failure {
+        Failure::Ledger(error) => return error.into(),
+        Failure::Out(error) => error,
+    };
+    let hint = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "make room on the disk and run it again with --force"
+        }
+        io::ErrorKind::AlreadyExists => "--force overwrites; or name another place with --to",
+        _ => "name another place with --to",
+    };
+    let source = anyhow::Error::new(error).context(format!("cannot write {}", path.display()));
+    CommandError::from_source(source).hint(hint)
+}

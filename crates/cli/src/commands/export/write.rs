@@ -1,0 +1,316 @@
+//! Writes sessions, wherever to.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+
+use quipu_ledger::export::{self, Transcript, transcripts};
+use quipu_ledger::wire::Session;
+use quipu_ledger::{Choice, Error, Ledger, SessionRow, Story, Trouble};
+use quipu_transcript::redact::Redactor;
+use quipu_transcript::render::Header;
+use quipu_transcript::story::Telling;
+
+use super::kind::Kind;
+use crate::error::CommandError;
+use crate::output::Output;
+
+/// Why a session was not written.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// It could not be read.
+    Ledger(Error),
+    /// It could not be written.
+    Out(io::Error),
+}
+
+impl Failure {
+    /// Whether the ledger is damaged there; other sessions may not be.
+    pub(super) fn is_damage(&self) -> bool {
+        matches!(self, Failure::Ledger(error) if error.trouble() == Trouble::Damaged)
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Ledger(error) => error.fmt(f),
+            Failure::Out(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Ledger(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Out(error)
+    }
+}
+
+/// Only where standard output is written to.
+impl From<Failure> for CommandError {
+    fn from(failure: Failure) -> CommandError {
+        match failure {
+            Failure::Ledger(error) => error.into(),
+            Failure::Out(error) => error.into(),
+        }
+    }
+}
+
+type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// Writes sessions as one kind.
+pub(super) struct Exporter<'l> {
+    ledger: &'l Ledger,
+    pub(super) kind: Kind,
+    telling: Telling,
+    redactor: Option<Redactor>,
+}
+
+impl<'l> Exporter<'l> {
+    pub(super) fn new(
+        ledger: &'l Ledger,
+        kind: Kind,
+        telling: Telling,
+        redacts: bool,
+    ) -> Exporter<'l> {
+        Exporter { ledger, kind, telling, redactor: redacts.then(Redactor::new) }
+    }
+
+    pub(super) fn ledger(&self) -> &'l Ledger {
+        self.ledger
+    }
+
+    pub(super) fn redacts(&self) -> bool {
+        self.redactor.is_some()
+    }
+
+    pub(super) fn redactor(&self) -> Option<&Redactor> {
+        self.redactor.as_ref()
+    }
+
+    /// How many secrets of each kind were masked.
+    pub(super) fn redacted(&self) -> Option<BTreeMap<String, u32>> {
+        let redactor = self.redactor.as_ref()?;
+        Some(redactor.met().map(|(kind, count)| (kind.to_owned(), count)).collect())
+    }
+
+    /// Meets the secrets of a session.
+    pub(super) fn learn(&mut self, row: SessionRow, session: &Session) -> Result<()> {
+        let Some(redactor) = &mut self.redactor else { return Ok(()) };
+        if self.kind != Kind::Csv {
+            let story = Story::open(self.ledger, row)?;
+            let everything = Choice { telling: Telling::FULL, ..Choice::default() };
+            story.tell(&everything, &mut |item| {
+                redactor.mask_item(item);
+                ControlFlow::Continue(())
+            })?;
+            if self.kind == Kind::Jsonl {
+                for transcript in transcripts(self.ledger, row)? {
+                    let mut lines = Lines::default();
+                    transcript.stream(self.ledger, &mut |part| {
+                        lines.each(part, &mut |line| {
+                            redactor.mask_record(line);
+                            Ok(())
+                        })
+                    })?;
+                    lines.end(&mut |line| {
+                        redactor.mask_record(line);
+                        Ok(())
+                    })?;
+                }
+            }
+        }
+        // The index cuts; by now it is known what.
+        export::masked(session, redactor);
+        Ok(())
+    }
+
+    /// Everything was learned.
+    pub(super) fn settle(&mut self) {
+        if let Some(redactor) = &mut self.redactor {
+            redactor.settle();
+        }
+    }
+
+    /// A session's row, as it may be seen.
+    pub(super) fn seen(&mut self, session: &Session) -> Session {
+        match &mut self.redactor {
+            Some(redactor) => export::masked(session, redactor),
+            None => session.clone(),
+        }
+    }
+
+    /// A session's header, as it may be seen.
+    pub(super) fn header(&mut self, session: &Session, story: Option<&Story<'_>>) -> Header {
+        let header = export::header(&self.seen(session), story.map(Story::head));
+        match &mut self.redactor {
+            Some(redactor) => header.masked(redactor),
+            None => header,
+        }
+    }
+
+    /// Writes one session, or a table of them. Says how many files of the session are left out.
+    pub(super) fn write_all(
+        &mut self,
+        sessions: &[(SessionRow, Session)],
+        out: &mut dyn Write,
+    ) -> Result<usize> {
+        if self.kind == Kind::Csv {
+            export::csv_header(out)?;
+            for (_, session) in sessions {
+                let seen = self.seen(session);
+                export::csv_row(&seen, out)?;
+            }
+            return Ok(0);
+        }
+        let mut more = 0;
+        for (row, session) in sessions {
+            if self.kind == Kind::Jsonl {
+                let files = transcripts(self.ledger, *row)?;
+                self.transcript(*row, files.first(), out)?;
+                more += files.len().saturating_sub(1);
+            } else {
+                self.story(*row, session, out)?;
+            }
+        }
+        Ok(more)
+    }
+
+    /// Writes a session's story.
+    pub(super) fn story(
+        &mut self,
+        row: SessionRow,
+        session: &Session,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        let seen = self.seen(session);
+        let Some(mut rendering) = self.kind.rendering(&seen, self.telling) else { return Ok(()) };
+        let story = Story::open(self.ledger, row)?;
+        rendering.begin(&self.header(session, Some(&story)), out)?;
+        let choice = Choice { telling: self.telling, ..Choice::default() };
+        let redactor = &mut self.redactor;
+        let mut written = Ok(());
+        story.tell(&choice, &mut |item| {
+            written = match redactor {
+                Some(redactor) => rendering.item(&redactor.mask_item(item), out),
+                None => rendering.item(item, out),
+            };
+            if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        written?;
+        Ok(rendering.end(out)?)
+    }
+
+    /// Writes a file of a session as it is. A session that never had one is the records that
+    /// speak of it.
+    pub(super) fn transcript(
+        &mut self,
+        row: SessionRow,
+        file: Option<&Transcript>,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        let redactor = &mut self.redactor;
+        let mut lines = Lines::default();
+        let mut written = Ok(());
+        let mut put = |line: &[u8]| match redactor {
+            Some(redactor) => out.write_all(&redactor.mask_record(line)),
+            None => out.write_all(line),
+        };
+        let mut each = |part: &[u8]| {
+            written = lines.add(part, &mut put);
+            if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        match file {
+            Some(file) => file.stream(self.ledger, &mut each)?,
+            None => {
+                let everything = Choice { telling: Telling::FULL, ..Choice::default() };
+                Story::open(self.ledger, row)?.raw(&everything, &mut each)?;
+            }
+        }
+        written?;
+        Ok(lines.end(&mut put)?)
+    }
+}
+
+/// Puts lines together from pieces. A line comes with its newline.
+#[derive(Debug, Default)]
+struct Lines {
+    held: Vec<u8>,
+}
+
+impl Lines {
+    fn add(
+        &mut self,
+        part: &[u8],
+        each: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        for piece in part.split_inclusive(|byte| *byte == b'\n') {
+            if !piece.ends_with(b"\n") {
+                self.held.extend_from_slice(piece);
+            } else if self.held.is_empty() {
+                each(piece)?;
+            } else {
+                self.held.extend_from_slice(piece);
+                each(&self.held)?;
+                self.held.clear();
+            }
+        }
+        Ok(())
+    }
+
+    fn each(
+        &mut self,
+        part: &[u8],
+        each: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> ControlFlow<()> {
+        match self.add(part, each) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    }
+
+    fn end(&mut self, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        if self.held.is_empty() { Ok(()) } else { each(&std::mem::take(&mut self.held)) }
+    }
+}
+
+/// Standard output. A terminal gets whole lines, each made safe.
+pub(super) struct Stdout<'o> {
+    output: &'o mut Output,
+    is_seen: bool,
+    lines: Lines,
+}
+
+impl<'o> Stdout<'o> {
+    pub(super) fn new(output: &'o mut Output) -> Stdout<'o> {
+        let is_seen = output.is_seen();
+        Stdout { output, is_seen, lines: Lines::default() }
+    }
+
+    pub(super) fn end(mut self) -> io::Result<()> {
+        let output = &mut self.output;
+        self.lines.end(&mut |line| output.exact(line))
+    }
+}
+
+impl Write for Stdout<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let output = &mut self.output;
+        if self.is_seen {
+            self.lines.add(bytes, &mut |line| output.exact(line))?;
+        } else {
+            output.exact(bytes)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,356 @@
+//! `quipu export`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use quipu_transcript::redact::{RULES, Rule};
+use serde_json::{Value, json};
+
+use crate::home::{Home, files, snapshot};
+
+fn synced() -> Home {
+    let home = Home::full();
+    home.run("sync");
+    home
+}
+
+#[test]
+fn one_session_as_markdown() {
+    let home = synced();
+    snapshot!(home.run("export 00000001"), @"
+    exit 0
+    --- stdout
+    # Two decimals
+
+    - Project: shop
+    - Folder: /home/alice/shop
+    - Branch: main
+    - Agent: Claude Code
+    - Models: claude-sonnet-4-5
+    - Began: [MINUTE] UTC
+    - Last activity: [MINUTE] UTC
+    - Turns: 1
+    - Tool calls: 2
+    - Tokens: 423
+    - Session: 00000001-0000-4000-8000-000000000001
+
+    ## Turn 1 · [MINUTE] UTC
+
+    > Show prices with two decimals.
+
+    Let me look at the formatter and its test.
+
+    - `Read` `/home/alice/shop/src/price.ts`
+    - `Bash` `npm test -- price` — *failed*
+
+    Prices now read `4.50`.
+    ");
+    // Opened, it has everything.
+    let full = home.run("export 00000001 --full").stdout;
+    assert!(full.contains("<details>") && full.contains("```json"), "{full}");
+}
+
+#[test]
+fn jsonl_is_the_agents_file_byte_for_byte() {
+    let home = synced();
+    let folder = home.path(".claude/projects/-home-alice-shop");
+    let mut seen = 0;
+    for (path, bytes) in files(&folder) {
+        let stem = path.file_stem().unwrap().to_str().unwrap();
+        let is_session = stem.starts_with("0000") && path.extension() == Some("jsonl".as_ref());
+        if path.components().count() > 1 || !is_session {
+            continue;
+        }
+        seen += 1;
+        let output = home.command(["export", stem, "--format", "jsonl"]).output().unwrap();
+        assert!(output.status.success());
+        assert!(output.stdout == bytes, "{stem} differs");
+    }
+    assert!(seen > 4);
+    // And with all others: whatever file a session stands in, a file of the export has its bytes.
+    let run = home.run("export --all --format jsonl --to out --json").json();
+    let written: BTreeSet<Vec<u8>> =
+        files(&home.path("out")).into_iter().map(|(_, bytes)| bytes).collect();
+    assert_eq!(run["sessions"].as_u64().unwrap(), all_sessions(&home).len() as u64);
+    for agent in ["main", "oc71", "pi87"] {
+        for (path, bytes) in files(&home.path(format!(".openclaw/agents/{agent}/sessions"))) {
+            if path.extension() == Some("jsonl".as_ref()) && !bytes.is_empty() {
+                assert!(written.contains(&bytes), "{agent}: {} is missing", path.display());
+            }
+        }
+    }
+}
+
+fn all_sessions(home: &Home) -> Vec<Value> {
+    home.run("sessions --all --json").json_lines()
+}
+
+#[test]
+fn json_has_every_entry() {
+    let home = synced();
+    for id in ["00000001", "00000003", "00000004"] {
+        let document: Value =
+            serde_json::from_str(&home.run(&format!("export {id} --format json")).stdout).unwrap();
+        let shown = home.run(&format!("show {id} --full --json")).json_lines();
+        assert_eq!(document["entries"].as_array().unwrap(), &shown);
+        assert!(document["session"]["id"].as_str().unwrap().starts_with(id));
+        assert_eq!(document["redacted"], false);
+        // --json is the same without saying more.
+        let same: Value =
+            serde_json::from_str(&home.run(&format!("export {id} --json")).stdout).unwrap();
+        assert_eq!(same, document);
+    }
+}
+
+#[test]
+fn csv_is_the_index() {
+    let home = synced();
+    let run = home.run("export --all --format csv");
+    let mut reader = csv::Reader::from_reader(run.stdout.as_bytes());
+    let names = reader.headers().unwrap().clone();
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    let sessions = all_sessions(&home);
+    assert_eq!(rows.len(), sessions.len());
+    for (row, session) in rows.iter().zip(&sessions) {
+        for (name, cell) in names.iter().zip(row) {
+            let cell = cell.strip_prefix('\'').unwrap_or(cell);
+            match &session[name] {
+                Value::String(text) => assert_eq!(cell, text, "{name}"),
+                Value::Number(number) if !name.ends_with("_at") => {
+                    assert_eq!(cell, number.to_string())
+                }
+                Value::Null => assert_eq!(cell, "", "{name}"),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn several_sessions_are_files_in_a_folder() {
+    let home = synced();
+    let report = home.run("export --all --format html --to out --json").json();
+    let sessions = all_sessions(&home).len();
+    let written = files(&home.path("out"));
+    assert_eq!(written.len(), sessions + 1);
+    assert_eq!(report["files"].as_array().unwrap().len(), sessions + 1);
+    for (path, bytes) in &written {
+        let path = home.path("out").join(path);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)), "{name}");
+        assert!(bytes.starts_with(b"<!doctype html>") && bytes.ends_with(b"</html>\n"));
+    }
+    // Each is in the list.
+    let list = fs::read_to_string(home.path("out/index.html")).unwrap();
+    for (path, _) in written.iter().filter(|(path, _)| path != Path::new("index.html")) {
+        assert!(list.contains(&format!("href=\"{}\"", path.display())), "{}", path.display());
+    }
+    // Nothing is overwritten unless that is asked for.
+    snapshot!(home.run("export --project gone --format md --to gone"), @"
+    exit 0
+    --- stdout
+    1 session written to ~/gone: 2 files (511 B)
+    ");
+    snapshot!(home.run("export --project gone --format md --to gone"), @"
+    exit 2
+    --- stderr
+    error: [HOME]/gone/2026-03-02-00000009-0000-4000-8000-000000000009-agent-bead.md exists, and 1 more
+    hint: --force overwrites; or name another place with --to
+    ");
+    fs::write(home.path("gone/index.md"), "mine").unwrap();
+    assert_eq!(home.run("export --project gone --format md --to gone --force").code, 0);
+    assert!(
+        fs::read_to_string(home.path("gone/index.md")).unwrap().starts_with("# Sessions of gone")
+    );
+}
+
+#[test]
+fn one_session_is_a_file() {
+    let home = synced();
+    snapshot!(home.run("export 00000001 --to report.html"), @"
+    exit 0
+    --- stdout
+    1 session written to ~/report.html: 1 file (10.7 kB)
+    ");
+    let html = fs::read_to_string(home.path("report.html")).unwrap();
+    assert!(html.contains("default-src 'none'"));
+    snapshot!(home.run("export 00000001 --to folder --format json"), @"
+    exit 0
+    --- stdout
+    1 session written to ~/folder: 1 file (2.82 kB)
+    ");
+    assert_eq!(files(&home.path("folder")).len(), 1);
+}
+
+#[test]
+fn what_cannot_be_exported() {
+    let home = synced();
+    snapshot!(home.run("export"), @"
+    exit 2
+    --- stderr
+    error: nothing is chosen
+    hint: name a session, a project with --project, or everything with --all
+    ");
+    snapshot!(home.run("export nobody"), @"
+    exit 1
+    --- stderr
+    error: no session matches `nobody`
+    hint: give an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists them
+    ");
+    snapshot!(home.run("export --all"), @"
+    exit 2
+    --- stderr
+    error: 50 sessions need a folder to be written to
+    hint: name one with --to; `--format csv` is one table of all of them
+    ");
+    snapshot!(home.run("export --project workspace --to x"), @"
+    exit 1
+    --- stderr
+    error: `workspace` may mean several projects
+    hint: give more of the name, or the path; it may mean
+          /home/demo/openclaw/st71b/workspace
+          /Users/tyler/workspace
+    ");
+    snapshot!(home.run("export --all --since 2099-01-01 --to x"), @"
+    exit 1
+    --- stderr
+    error: no session is like that
+    hint: `quipu sessions --all` lists all sessions
+    ");
+    snapshot!(home.run("export 00000001 --format md --json"), @"
+    exit 2
+    --- stderr
+    error: --json is for what was written to files
+    hint: leave it out, name a folder with --to, or ask for `--format json`
+    ");
+    home.write("file", "");
+    snapshot!(home.run("export --all --to file"), @"
+    exit 2
+    --- stderr
+    error: cannot create the folder [HOME]/file
+      caused by: file exists (os error 17)
+    hint: name another place with --to
+    ");
+}
+
+/// A session that speaks of a secret wherever one can stand, also where texts are cut.
+fn leak(home: &Home, number: usize, rule: &Rule) -> String {
+    let (text, secret) = rule.sample();
+    let id = format!("{number:08}-0000-4000-8000-000000000000");
+    let entry = |uuid: usize, parent: Option<usize>, role: &str, content: Value| {
+        json!({
+            "type": role, "uuid": format!("{id}-{uuid}"),
+            "parentUuid": parent.map(|parent| format!("{id}-{parent}")),
+            "sessionId": id, "timestamp": format!("2026-03-02T09:00:{uuid:02}Z"),
+            "cwd": format!("/home/alice/{}", text.replace('\n', " ")),
+            "gitBranch": text, "version": "2.0.0", "isSidechain": false, "userType": "external",
+            "message": { "role": role, "model": "m", "id": format!("msg{uuid}"), "content": content },
+        })
+    };
+    let far = "x ".repeat(95 - rule.sample.0.len() / 2);
+    let call = json!([
+        { "type": "text", "text": format!("I found {text} there.") },
+        { "type": "thinking", "thinking": text, "signature": "" },
+        { "type": "tool_use", "id": "t1", "name": "Bash",
+          "input": { "command": format!("{}{text}", "y ".repeat(45)), &text: [text] } },
+    ]);
+    let result = json!([{ "type": "tool_result", "tool_use_id": "t1", "content": text }]);
+    let lines = [
+        entry(1, None, "user", json!(format!("{far}{text}"))),
+        entry(2, Some(1), "assistant", call),
+        entry(3, Some(2), "user", result),
+        // Nothing but the secret.
+        entry(4, Some(3), "user", json!(format!("alone: {secret}"))),
+    ];
+    let mut file: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    // Torn, too.
+    let torn = entry(5, Some(4), "user", json!(text)).to_string();
+    file.push_str(&torn[..torn.len() - 3]);
+    file.push('\n');
+    home.write(format!(".claude/projects/-home-alice-{number}/{id}.jsonl"), file);
+    secret
+}
+
+#[test]
+fn no_secret_is_left_in_any_kind() {
+    let home = Home::empty();
+    let secrets: Vec<String> =
+        RULES.iter().enumerate().map(|(number, rule)| leak(&home, number, rule)).collect();
+    home.run("sync");
+    for kind in ["md", "html", "json", "jsonl", "csv"] {
+        let full = if ["csv", "jsonl"].contains(&kind) { "" } else { "--full" };
+        let run =
+            home.run(&format!("export --all --redact --format {kind} --to {kind} {full} --json"));
+        let report = run.json();
+        for rule in RULES {
+            let met = report["redacted"][rule.name].as_u64();
+            assert!(met.is_some(), "{kind}: {} was not met", rule.name);
+        }
+        let mut written = String::new();
+        for (path, bytes) in files(&home.path(kind)) {
+            let text = String::from_utf8(bytes).unwrap();
+            if kind == "jsonl" {
+                let whole = text.lines().filter(|line| serde_json::from_str::<Value>(line).is_ok());
+                assert_eq!((whole.count(), text.lines().count()), (4, 5), "{text}");
+            }
+            written.push_str(&format!("{}\n{text}\n", path.display()));
+        }
+        // The names of kinds may look like the beginning of a secret.
+        for rule in RULES {
+            written = written.replace(&format!("[redacted:{}", rule.name), "▮");
+        }
+        for (rule, secret) in RULES.iter().zip(&secrets) {
+            let letters: Vec<char> = secret.chars().collect();
+            for part in letters.windows(letters.len().min(10)) {
+                let part: String = part.iter().collect();
+                let at = written.find(&part);
+                let around = at.map(|at| {
+                    let start =
+                        (0..=at.saturating_sub(60)).rev().find(|at| written.is_char_boundary(*at));
+                    written[start.unwrap_or(0)..].chars().take(160).collect::<String>()
+                });
+                assert_eq!(around, None, "{kind}: {part:?} of {} is left", rule.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_secret_has_the_same_number_everywhere() {
+    let home = Home::empty();
+    let rule = RULES.iter().find(|rule| rule.name == "password").unwrap();
+    leak(&home, 1, rule);
+    home.run("sync");
+    let run = home.run("export 00000001 --redact --tools full");
+    assert!(
+        run.stdout.contains("alone: \\[redacted:password:1\\]")
+            || run.stdout.contains("alone: [redacted:password:1]"),
+        "{run}"
+    );
+    assert!(!run.stdout.contains("password:2"), "{run}");
+    snapshot!(run.stderr, @"1 secret masked: 1 password");
+}
+
+#[test]
+fn ids_never_become_paths() {
+    let home = Home::empty();
+    let header = |id: &str| json!({ "type": "session", "version": 3, "id": id, "timestamp": "2026-02-04T10:30:00.000Z", "cwd": "/" });
+    let message = r#"{"type":"message","id":"a","parentId":null,"timestamp":"2026-02-04T10:30:00.000Z","message":{"role":"user","content":"hello"}}"#;
+    for name in ["..", "-rf ~", "a\nb", "a\u{202e}b", "$(touch x)", "index"] {
+        let path = format!(".openclaw/agents/main/sessions/{name}x.jsonl");
+        home.write(path, format!("{}\n{message}\n", header("../../../evil")));
+    }
+    home.run("sync");
+    let run = home.run("export --all --format html --to deep/out");
+    assert_eq!(run.code, 0, "{run}");
+    let written = files(&home.path("deep"));
+    // What begins with a dot is no session.
+    assert_eq!(written.len(), 6);
+    for (path, _) in written {
+        let name = path.strip_prefix("out").unwrap().to_str().unwrap();
+        assert!(name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)), "{name}");
+    }
+}

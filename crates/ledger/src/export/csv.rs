@@ -1,0 +1,70 @@
+//! The index of sessions as rows for a spreadsheet: the fields of `sessions --json`, in their order.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use quipu_transcript::render::csv;
+
+use crate::wire::Session;
+
+type Cell = fn(&Session) -> Cow<'_, str>;
+
+/// The columns.
+const COLUMNS: &[(&str, Cell)] = &[
+    ("id", |s| text(&s.id)),
+    ("key", |s| option(s.key.as_deref())),
+    ("format", |s| text(&s.format)),
+    ("agent", |s| text(&s.agent)),
+    ("part", |s| text(&s.part)),
+    ("project", |s| text(&s.project)),
+    ("cwd", |s| option(s.cwd.as_deref())),
+    ("slug", |s| option(s.slug.as_deref())),
+    ("title", |s| option(s.title.as_deref())),
+    ("first_prompt", |s| option(s.first_prompt.as_deref())),
+    ("last_prompts", |s| Cow::Owned(s.last_prompts.join("\n"))),
+    ("started_at", |s| time(s.started_at)),
+    ("updated_at", |s| time(s.updated_at)),
+    ("modified_at", |s| time(s.modified_at)),
+    ("lines", |s| number(s.lines)),
+    ("size", |s| number(s.size)),
+    ("records", |s| number(s.records)),
+    ("turns", |s| number(s.turns)),
+    ("messages", |s| number(s.messages)),
+    ("tool_calls", |s| number(s.tool_calls)),
+    ("models", |s| Cow::Owned(s.models.join(" "))),
+    ("tokens", |s| number(s.tokens)),
+    ("state", |s| text(&s.state)),
+    ("parent", |s| option(s.parent.as_deref())),
+    ("fork_of", |s| option(s.fork_of.as_deref())),
+    ("channel", |s| option(s.channel.as_deref())),
+    ("branches", |s| number(s.branches)),
+    ("compactions", |s| number(s.compactions)),
+    ("subagents", |s| number(s.subagents)),
+];
+
+/// Writes the names of the columns.
+pub fn csv_header(out: &mut dyn Write) -> io::Result<()> {
+    csv::row(COLUMNS.iter().map(|(name, _)| *name), out)
+}
+
+/// Writes a session.
+pub fn csv_row(session: &Session, out: &mut dyn Write) -> io::Result<()> {
+    let cells: Vec<Cow<'_, str>> = COLUMNS.iter().map(|(_, cell)| cell(session)).collect();
+    csv::row(cells.iter().map(|cell| &**cell), out)
+}
+
+fn text(text: &str) -> Cow<'_, str> {
+    Cow::Borrowed(text)
+}
+
+fn option(text: Option<&str>) -> Cow<'_, str> {
+    Cow::Borrowed(text.unwrap_or_default())
+}
+
+fn number(number: u64) -> Cow<'static, str> {
+    Cow::Owned(number.to_string())
+}
+
+fn time(ms: Option<i64>) -> Cow<'static, str> {
+    Cow::Owned(ms.and_then(csv::time).unwrap_or_default())
+}

@@ -1,0 +1,46 @@
+//! A story as one JSON document: the session as `sessions --json` shows it, its entries as
+//! `show --json` does.
+
+use std::io::{self, Write};
+
+use quipu_transcript::render::{Header, Rendering};
+use quipu_transcript::story::{StoryItem, Telling};
+use serde::Serialize;
+
+use crate::wire::{Session, ShownEntry};
+
+/// Writes a story as JSON, one line for each entry.
+#[derive(Debug)]
+pub struct Json {
+    session: Session,
+    telling: Telling,
+    is_empty: bool,
+}
+
+impl Json {
+    /// Of this session, as far as it is to be told.
+    pub fn new(session: Session, telling: Telling) -> Json {
+        Json { session, telling, is_empty: true }
+    }
+}
+
+impl Rendering for Json {
+    fn begin(&mut self, header: &Header, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(b"{\"session\":")?;
+        write(&self.session, out)?;
+        write!(out, ",\n\"redacted\":{},\n\"entries\":[", header.is_redacted)
+    }
+
+    fn item(&mut self, item: &StoryItem<'_>, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(if std::mem::take(&mut self.is_empty) { b"\n" } else { b",\n" })?;
+        write(&ShownEntry::of(item, self.telling), out)
+    }
+
+    fn end(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(b"\n]}\n")
+    }
+}
+
+fn write(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer(out, value).map_err(io::Error::from)
+}

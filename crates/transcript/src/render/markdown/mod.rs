@@ -1,0 +1,243 @@
+//! A story as Markdown (CommonMark), as a person would write it down.
+//!
+//! The human's words are quoted, the agent's stand as they are, and calls are a list, or fold up
+//! where they are opened. The only HTML is ours: `<details>` and `<summary>`.
+
+mod prose;
+
+use std::io::{self, Write};
+
+use super::calls::{Call, Calls};
+use super::clean::{clean, line};
+use super::{Header, Listed, Rendering, words};
+use crate::entry::Role;
+use crate::story::{ItemKind, Piece, StoryItem, Telling};
+
+use self::prose::{code, escape, fence, neutral, quoted};
+
+/// Writes a story as Markdown.
+#[derive(Debug)]
+pub struct Markdown {
+    telling: Telling,
+    calls: Calls,
+    last: Last,
+}
+
+/// What was written last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Other,
+    /// A line of a list of calls.
+    Line,
+}
+
+impl Markdown {
+    /// One that tells so much.
+    pub fn new(telling: Telling) -> Markdown {
+        Markdown { telling, calls: Calls::default(), last: Last::Other }
+    }
+
+    fn block(&mut self, block: &str, out: &mut dyn Write) -> io::Result<()> {
+        self.last = Last::Other;
+        write!(out, "\n{}\n", block.trim_end_matches('\n'))
+    }
+
+    fn mark(&mut self, mark: &str, out: &mut dyn Write) -> io::Result<()> {
+        self.block(&format!("*{}*", escape(&line(mark))), out)
+    }
+
+    /// Something that folds up.
+    fn details(&mut self, summary: &str, body: &str, out: &mut dyn Write) -> io::Result<()> {
+        let body = body.trim_matches('\n');
+        self.block(&format!("<details>\n<summary>{summary}</summary>\n\n{body}\n\n</details>"), out)
+    }
+
+    fn calls(&mut self, calls: Vec<Call>, out: &mut dyn Write) -> io::Result<()> {
+        calls.iter().try_for_each(|call| self.call(call, out))
+    }
+
+    fn call(&mut self, call: &Call, out: &mut dyn Write) -> io::Result<()> {
+        let mut notes: Vec<String> = call.notes.clone();
+        notes.extend(words::ended(call.outcome).map(str::to_owned));
+        notes.extend(call.subagent.as_ref().map(|id| format!("sub-agent {id}")));
+        if call.input.is_none() && call.result.is_none() {
+            let mut said = format!("- {}", code(&call.name));
+            if let Some(about) = &call.about {
+                said.push_str(&format!(" {}", code(about)));
+            }
+            if !notes.is_empty() {
+                said.push_str(&format!(" — *{}*", escape(&notes.join(", "))));
+            }
+            if self.last != Last::Line {
+                writeln!(out)?;
+            }
+            self.last = Last::Line;
+            return writeln!(out, "{said}");
+        }
+        let mut summary = format!("<code>{}</code>", html(&call.name));
+        if let Some(about) = &call.about {
+            summary.push_str(&format!(" <code>{}</code>", html(about)));
+        }
+        if !notes.is_empty() {
+            summary.push_str(&format!(" — {}", html(&notes.join(", "))));
+        }
+        let mut body = String::new();
+        if let Some(input) = &call.input {
+            body.push_str(&fence("json", &clean(input)));
+        }
+        if let Some(result) = &call.result {
+            if !body.is_empty() {
+                body.push('\n');
+            }
+            body.push_str(&fence("text", &clean(result)));
+        }
+        self.details(&summary, &body, out)
+    }
+
+    fn words(&mut self, item: &StoryItem<'_>, words: &str, out: &mut dyn Write) -> io::Result<()> {
+        match (item.folded, item.role) {
+            (Some(folded), _) => self.details(words::folded(folded), &quoted(words), out),
+            (None, Some(Role::Assistant)) => self.block(&neutral(words), out),
+            (None, _) => self.block(&quoted(words), out),
+        }
+    }
+
+    fn piece(
+        &mut self,
+        item: &StoryItem<'_>,
+        piece: &Piece<'_>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        if !piece.is_told(self.telling) {
+            return Ok(());
+        }
+        let ready = self.calls.add(piece, self.telling.tools);
+        self.calls(ready, out)?;
+        match piece {
+            Piece::Words(words) => self.words(item, words, out),
+            Piece::Thinking(words) => self.details("Thinking", &quoted(words), out),
+            Piece::Injected(words) => self.details("Put in by the program", &quoted(words), out),
+            Piece::Image { media_type } => {
+                let of = media_type.as_deref().map(|of| format!(": {of}")).unwrap_or_default();
+                self.mark(&format!("(a picture{of})"), out)
+            }
+            Piece::Other(name) => self.mark(&format!("({name})"), out),
+            Piece::Call(_) | Piece::Result(_) => Ok(()),
+        }
+    }
+}
+
+impl Rendering for Markdown {
+    fn begin(&mut self, header: &Header, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "# {}\n", escape(&line(&header.title)))?;
+        for (label, fact) in header.facts() {
+            writeln!(out, "- {label}: {}", escape(&line(&fact)))?;
+        }
+        if header.is_redacted {
+            writeln!(out, "- Secrets are masked: `[redacted:<kind>:<number>]`")?;
+        }
+        Ok(())
+    }
+
+    fn item(&mut self, item: &StoryItem<'_>, out: &mut dyn Write) -> io::Result<()> {
+        if !item.is_told(self.telling) {
+            return Ok(());
+        }
+        let only_calls = matches!(item.kind, ItemKind::Message)
+            && !item.is_prompt
+            && !item.is_interrupt
+            && item.rewind.is_none()
+            && item
+                .pieces
+                .iter()
+                .filter(|piece| piece.is_told(self.telling))
+                .all(|piece| matches!(piece, Piece::Call(_) | Piece::Result(_)));
+        if !only_calls {
+            let ready = self.calls.flush();
+            self.calls(ready, out)?;
+        }
+        if let Some(rewind) = &item.rewind {
+            self.mark(&format!("↶ {}", words::rewound(rewind)), out)?;
+        }
+        if item.is_prompt {
+            let number = item.turn.map(|turn| format!("Turn {turn}"));
+            let heading = [number, item.time.and_then(|time| words::minute(time.0))];
+            let heading: Vec<String> = heading.into_iter().flatten().collect();
+            let heading = if heading.is_empty() { "Turn".to_owned() } else { heading.join(" · ") };
+            self.block(&format!("## {heading}"), out)?;
+        }
+        match &item.kind {
+            ItemKind::Compaction(compaction) => {
+                self.mark(&format!("◆ {}", words::compacted(compaction)), out)?;
+                if self.telling.compactions {
+                    if !compaction.summary.trim().is_empty() {
+                        let summary = quoted(&compaction.summary);
+                        self.details("Summary", &summary, out)?;
+                    }
+                    let files = [
+                        ("Files read", &compaction.read_files),
+                        ("Files changed", &compaction.modified_files),
+                    ];
+                    for (label, files) in files.into_iter().filter(|(_, files)| !files.is_empty()) {
+                        let list: Vec<String> =
+                            files.iter().map(|file| format!("- {}", code(&line(file)))).collect();
+                        self.details(label, &list.join("\n"), out)?;
+                    }
+                }
+            }
+            ItemKind::BranchSummary { summary, .. } => {
+                self.mark("◆ A branch was left, with a summary of it", out)?;
+                if self.telling.compactions {
+                    self.details("Summary", &quoted(summary), out)?;
+                }
+            }
+            ItemKind::Reset { reason } => {
+                let why = reason.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
+                self.mark(&format!("◆ The context was reset{why}"), out)?;
+            }
+            ItemKind::Note => self.mark(&format!("({})", item.type_name), out)?,
+            ItemKind::Message => {}
+        }
+        if item.is_interrupt {
+            return self.mark("⊘ The user stopped the agent", out);
+        }
+        for piece in &item.pieces {
+            self.piece(item, piece, out)?;
+        }
+        if item.is_provisional {
+            self.mark("… this line is not finished yet", out)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        let ready = self.calls.flush();
+        self.calls(ready, out)
+    }
+}
+
+/// Writes a list of sessions that were exported to files beside it.
+pub fn index(title: &str, sessions: &[Listed], out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "# {}\n", escape(&line(title)))?;
+    for Listed { header, file } in sessions {
+        let date = header.started_at.and_then(words::minute).map(|date| format!("{date} · "));
+        let turns = words::count(header.turns, "turn");
+        let sub_agent = if header.parent.is_some() { "sub-agent" } else { "" };
+        let of = [&header.project, &header.program, sub_agent];
+        let of: Vec<&str> = of.into_iter().filter(|of| !of.is_empty()).collect();
+        writeln!(
+            out,
+            "- {}[{}]({file}) — {}, {turns}",
+            date.unwrap_or_default(),
+            escape(&line(&header.title)),
+            escape(&line(&of.join(", "))),
+        )?;
+    }
+    Ok(())
+}
+
+/// Text between tags.
+fn html(text: &str) -> String {
+    // No blank line and no Markdown: a summary is one line of HTML.
+    super::html::escaped(&line(text))
+}

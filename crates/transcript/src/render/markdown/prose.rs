@@ -1,0 +1,241 @@
+//! Pieces of Markdown that hold other people's text.
+
+use std::borrow::Cow;
+
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+
+use crate::render::clean::clean;
+
+/// Longer texts are shown as they are instead of being understood.
+const LONGEST: usize = 1 << 20;
+
+/// What is understood; what other readers of Markdown understand, too.
+const OPTIONS: Options =
+    Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
+
+/// A block of code in a fence that is longer than any inside.
+pub(super) fn fence(language: &str, text: &str) -> String {
+    let fence = "`".repeat(longest_run(text).max(2) + 1);
+    let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
+    format!("{fence}{language}\n{text}{end}{fence}\n")
+}
+
+/// A span of code. The text has to be on one line.
+pub(super) fn code(text: &str) -> String {
+    let ticks = "`".repeat(longest_run(text) + 1);
+    let needs_room = text.starts_with('`') || text.ends_with('`') || text.trim() != text;
+    let room = if needs_room { " " } else { "" };
+    if text.is_empty() { String::new() } else { format!("{ticks}{room}{text}{room}{ticks}") }
+}
+
+/// The longest run of backticks.
+fn longest_run(text: &str) -> usize {
+    text.split(|character| character != '`').map(str::len).max().unwrap_or(0)
+}
+
+/// Text on one line that means nothing but itself.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '<' => escaped.push_str("&lt;"),
+            '&' => escaped.push_str("&amp;"),
+            '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '>' | '#' | '|' | '~' | '!' | '$' => {
+                escaped.push('\\');
+                escaped.push(character);
+            }
+            character => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+/// Every line behind a `>`.
+fn quote(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 16);
+    for line in text.split('\n') {
+        quoted.push_str(if line.is_empty() { ">" } else { "> " });
+        quoted.push_str(line);
+        quoted.push('\n');
+    }
+    quoted
+}
+
+/// Markdown that somebody wrote, made harmless: its HTML is text, its headings are below ours, no
+/// picture is loaded, and whatever it opens ends with it.
+pub(super) fn neutral(text: &str) -> String {
+    harmless(text, str::to_owned)
+}
+
+/// The same as a quotation.
+pub(super) fn quoted(text: &str) -> String {
+    // Quoted first: behind a `>`, a tab is not as wide as before it, and code may be none.
+    harmless(text, quote)
+}
+
+fn harmless(text: &str, lay_out: fn(&str) -> String) -> String {
+    // Behind a list, what is indented would belong to it.
+    let text = clean(text);
+    let text = text.trim();
+    if text.len() > LONGEST {
+        return fence("text", text);
+    }
+    // Disarming can turn what follows into something else; what is not settled soon is shown as it
+    // is.
+    settled(lay_out(text)).unwrap_or_else(|| fence("text", text))
+}
+
+/// Disarms until there is nothing left to disarm.
+fn settled(mut text: String) -> Option<String> {
+    for _ in 0..8 {
+        match disarm(&text) {
+            Cow::Borrowed(_) => return close(text),
+            Cow::Owned(next) => text = next,
+        }
+    }
+    None
+}
+
+/// Changes what could act.
+fn disarm(text: &str) -> Cow<'_, str> {
+    // Places, how many bytes go there, and what comes instead.
+    let mut changes: Vec<(usize, usize, &str)> = Vec::new();
+    let parser = Parser::new_ext(text, OPTIONS);
+    // A definition would hold in the whole file, and so for other people's words.
+    for (_, definition) in parser.reference_definitions().iter() {
+        if text[definition.span.start..].starts_with('[') {
+            changes.push((definition.span.start, 0, "\\"));
+        }
+    }
+    for (event, range) in parser.into_offset_iter() {
+        match event {
+            Event::Html(_) | Event::InlineHtml(_) => {
+                let bytes = text[range.clone()].bytes().enumerate();
+                changes.extend(
+                    bytes
+                        .filter(|(_, byte)| *byte == b'<')
+                        .map(|(at, _)| (range.start + at, 1, "&lt;")),
+                );
+            }
+            // `![a](b)` is a link behind an escaped mark.
+            Event::Start(Tag::Image { .. }) if text[range.start..].starts_with("![") => {
+                changes.push((range.start, 1, "\\!"));
+            }
+            Event::Start(Tag::Link { dest_url, .. })
+                if !is_harmless(&dest_url) && text[range.start..].starts_with(['[', '<']) =>
+            {
+                changes.push((range.start, 0, "\\"));
+            }
+            Event::Start(Tag::Heading { .. }) => {
+                let hashes = text[range.start..].bytes().take_while(|byte| *byte == b'#').count();
+                // Ours are of the first and the second level.
+                if hashes == 1 || hashes == 2 {
+                    changes.push((range.start, 0, if hashes == 1 { "##" } else { "#" }));
+                }
+                // One that is underlined becomes a paragraph.
+                let heading = text[range.clone()].trim_end();
+                let last = heading.rfind('\n').map_or(0, |line| line + 1);
+                if hashes == 0
+                    && let Some(at) = heading[last..].find(['=', '-'])
+                {
+                    changes.push((range.start + last + at, 0, "\\"));
+                }
+            }
+            _ => {}
+        }
+    }
+    if changes.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    changes.sort_unstable();
+    changes.dedup();
+    let mut changed = String::with_capacity(text.len() + changes.len() * 4);
+    let mut at = 0;
+    for (place, length, instead) in changes {
+        if place < at {
+            continue;
+        }
+        changed.push_str(&text[at..place]);
+        changed.push_str(instead);
+        at = place + length;
+    }
+    changed.push_str(&text[at..]);
+    Cow::Owned(changed)
+}
+
+/// Where a link may lead.
+fn is_harmless(url: &str) -> bool {
+    super::super::html::is_harmless(url)
+        // A place in the same project.
+        || !url.contains(':') && !url.starts_with("//") && !url.starts_with('\\')
+}
+
+/// Ends whatever would otherwise go on into what follows: at the top, only a fence does. `None` if
+/// something else does.
+fn close(text: String) -> Option<String> {
+    if !is_open(&text) {
+        return Some(text);
+    }
+    let mut last = None;
+    for (event, range) in Parser::new_ext(&text, OPTIONS).into_offset_iter() {
+        if let Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) = event {
+            last = Some(range.start);
+        }
+    }
+    let start = text[last?..].trim_start_matches(' ');
+    let mark = start.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
+    let fence: String = start.chars().take_while(|next| *next == mark).collect();
+    let closed = format!("{text}\n{fence}");
+    (!is_open(&closed)).then_some(closed)
+}
+
+/// Whether a paragraph behind it would not be one.
+fn is_open(text: &str) -> bool {
+    const PROBE: &str = "probe of the end";
+    let probed = format!("{text}\n\n{PROBE}\n");
+    let mut depth = 0_usize;
+    let mut is_closed = false;
+    for event in Parser::new_ext(&probed, OPTIONS) {
+        match event {
+            Event::Start(_) => depth += 1,
+            Event::End(end) => {
+                depth -= 1;
+                is_closed &= end == TagEnd::Paragraph;
+            }
+            Event::Text(text) => is_closed = depth == 1 && &*text == PROBE,
+            _ => is_closed = false,
+        }
+    }
+    !is_closed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fences_are_longer_than_any_inside() {
+        assert_eq!(fence("", "a"), "```\na\n```\n");
+        assert_eq!(fence("text", "````\nx\n"), "`````text\n````\nx\n`````\n");
+        assert_eq!(code("a`b"), "``a`b``");
+        assert_eq!(code("`"), "`` ` ``");
+    }
+
+    #[test]
+    fn what_could_act_does_not() {
+        for (text, expected) in [
+            ("a **b** `<c>`", "a **b** `<c>`"),
+            ("a <b>c</b>", "a &lt;b>c&lt;/b>"),
+            ("<script>\nx\n</script>", "&lt;script>\nx\n&lt;/script>"),
+            ("# a\n\n## b\n\n### c", "### a\n\n### b\n\n### c"),
+            ("![a](https://b.example/c.png)", "\\![a](https://b.example/c.png)"),
+            ("[a](javascript:b)", "\\[a](javascript:b)"),
+            ("[a](src/b.rs#L3)", "[a](src/b.rs#L3)"),
+            ("```rust\n<b>", "```rust\n<b>\n```"),
+            ("- a\n  ```\n  b", "- a\n  ```\n  b"),
+            ("~~~~\n```", "~~~~\n```\n~~~~"),
+        ] {
+            assert_eq!(neutral(text), expected, "{text}");
+        }
+    }
+}

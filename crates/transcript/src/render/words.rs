@@ -1,0 +1,102 @@
+//! What renderings say in their own words.
+
+use crate::entry::Compaction;
+use crate::story::{Folded, Outcome, Rewind};
+
+/// A number with its thousands apart.
+pub(super) fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A number of things.
+pub(super) fn count(count: u64, thing: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", number(count))
+}
+
+/// A moment, to the minute. In UTC, because a file is read anywhere.
+pub(super) fn minute(ms: i64) -> Option<String> {
+    let time = jiff::Timestamp::from_millisecond(ms).ok()?;
+    Some(time.strftime("%Y-%m-%d %H:%M UTC").to_string())
+}
+
+/// The same for machines.
+pub(super) fn exact(ms: i64) -> Option<String> {
+    Some(jiff::Timestamp::from_millisecond(ms).ok()?.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
+
+/// What a compaction stands for, on one line.
+pub(super) fn compacted(compaction: &Compaction<'_>) -> String {
+    let mut said = "History was compacted".to_owned();
+    if let Some(trigger) = &compaction.trigger {
+        said.push_str(&format!(" ({trigger})"));
+    }
+    match (compaction.tokens_before, compaction.tokens_after) {
+        (Some(before), Some(after)) => {
+            said.push_str(&format!(" · {} → {} tokens", number(before), number(after)));
+        }
+        (Some(before), None) => said.push_str(&format!(" · {} tokens", number(before))),
+        _ => {}
+    }
+    if let Some(messages) = compaction.compacted_count {
+        said.push_str(&format!(" · {}", count(messages, "message")));
+    }
+    let files = [("read", &compaction.read_files), ("changed", &compaction.modified_files)];
+    for (word, files) in files {
+        if !files.is_empty() {
+            said.push_str(&format!(" · {} {word}", count(files.len() as u64, "file")));
+        }
+    }
+    said
+}
+
+/// Where a conversation went back to.
+pub(super) fn rewound(rewind: &Rewind) -> String {
+    match (rewind.to_turn, &rewind.to) {
+        (Some(turn), _) => format!("Back to turn {turn}; what followed it was left"),
+        (None, Some(_)) => "Back to the beginning; what followed was left".to_owned(),
+        (None, None) => "Begins again; what came before was left".to_owned(),
+    }
+}
+
+/// How a call ended, where that is worth a word.
+pub(super) fn ended(outcome: Option<Outcome>) -> Option<&'static str> {
+    match outcome {
+        Some(Outcome::Failed) => Some("failed"),
+        Some(Outcome::Mentions) => Some("mentions an error"),
+        Some(Outcome::Fine) | None => None,
+    }
+}
+
+/// What something is that is told only when asked for.
+pub(super) fn folded(folded: Folded) -> &'static str {
+    match folded {
+        Folded::Meta => "Put in by the program",
+        Folded::Mirror => "Copy of an answer, sent to a chat",
+        Folded::Sidechain => "Sub-agent",
+        Folded::Summary => "Summary of compacted history",
+        Folded::Bookkeeping => "Bookkeeping",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{minute, number};
+
+    #[test]
+    fn numbers_and_times() {
+        assert_eq!(number(0), "0");
+        assert_eq!(number(999), "999");
+        assert_eq!(number(1_234_567), "1,234,567");
+        assert_eq!(minute(1_770_193_116_233).as_deref(), Some("2026-02-04 08:18 UTC"));
+        assert_eq!(minute(i64::MAX), None);
+    }
+}
