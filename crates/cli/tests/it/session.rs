@@ -96,7 +96,7 @@ fn what_is_not_there() {
     snapshot!(synced().run("session context 13f7ee8b --leaf nobody"), @"
     exit 1
     --- stderr
-    error: no entry matches `nobody`
-    hint: give an entry's id, the beginning of one, or `leaf`; `quipu show ID --json` lists them
+    error: no entry of the session matches `nobody`
+    hint: give an entry's whole id; without --leaf it is the session's own leaf
     ");
 }

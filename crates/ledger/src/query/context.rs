@@ -43,7 +43,9 @@ pub fn context(ledger: &Ledger, session: SessionRow, leaf: Option<&str>) -> Resu
         }
     }
     Err(match leaf {
-        Some(leaf) if !lives.is_empty() => Error::NoMatch { what: "entry", name: leaf.to_owned() },
+        Some(leaf) if !lives.is_empty() => {
+            Error::NoMatch { what: "entry of the session", name: leaf.to_owned() }
+        }
         _ => {
             let id = "SELECT session_id FROM sessions WHERE id = ?1";
             let name = conn.query_row(id, [session], |row| row.get(0))?;

@@ -88,7 +88,7 @@ fn the_live_transcript_counts_and_older_ones_are_looked_into() {
     assert_eq!(said(&home, "s", Some("lost")), ["a", "b", "lost"]);
     assert_eq!(said(&home, "s", Some("d")), ["a", "d"]);
     let error = context(&home.open(), "s", Some("nobody")).unwrap_err();
-    assert!(matches!(error, Error::NoMatch { what: "entry", .. }), "{error}");
+    assert!(matches!(error, Error::NoMatch { what: "entry of the session", .. }), "{error}");
     // Put aside, it is still what it was.
     home.rename(&path, &format!("{path}.deleted.2026-02-04T10-30-00.000Z"));
     home.sync();
