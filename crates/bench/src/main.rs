@@ -13,6 +13,7 @@ mod lines;
 mod measure;
 mod nochange;
 mod report;
+mod search;
 mod usage;
 
 use std::path::PathBuf;
@@ -25,7 +26,7 @@ use clap::{Args, Parser, Subcommand};
 use measure::Workplace;
 use report::{Report, say};
 
-/// Measure quipu: import, no-change sync, growth, size, usage reports.
+/// Measure quipu: import, no-change sync, growth, size, usage reports, search.
 #[derive(Parser)]
 #[command(name = "quipu-bench", version)]
 struct Cli {
@@ -119,6 +120,18 @@ enum Task {
         #[arg(long, default_value_t = 1)]
         every: usize,
     },
+    /// Search a home that was collected: in process, and as a whole beside ripgrep
+    Search {
+        /// Bytes of the generated home
+        #[arg(long, value_parser = parse_size, default_value = "1GB")]
+        size: u64,
+        /// Search this home instead of a generated one; it is only read
+        #[arg(long, value_name = "DIR", conflicts_with = "size")]
+        home: Option<PathBuf>,
+        /// Each question is asked so often
+        #[arg(long, default_value_t = 9)]
+        runs: usize,
+    },
     /// List and stat every file below a folder: the other side of the no-change sync
     #[command(hide = true)]
     Walk { folder: PathBuf },
@@ -169,6 +182,9 @@ fn run(cli: &Cli) -> Result<bool> {
             import::run(&plan, &place()?)?
         }
         Task::Nochange { files } => nochange::run(*files, seed, &place()?)?,
+        Task::Search { size, home, runs } => {
+            search::run(*size, home.as_deref(), *runs, seed, place()?)?
+        }
         Task::Usage { size, ccusage, ccusage_at } => {
             let program = ccusage_at.clone();
             let plan = usage::Plan { size: *size, seed, ccusage: *ccusage, program };

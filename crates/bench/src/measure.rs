@@ -24,6 +24,8 @@ pub(crate) struct Workplace {
     quipu: PathBuf,
     own: PathBuf,
     folder: tempfile::TempDir,
+    /// A home that was there before, which is only read.
+    given: Option<PathBuf>,
 }
 
 /// What a child left behind when it ended well.
@@ -33,6 +35,7 @@ pub(crate) struct Finished {
     pub(crate) cpu: Duration,
     pub(crate) peak_memory: u64,
     pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
 }
 
 /// What `quipu sync --json` said, and what it took.
@@ -64,16 +67,22 @@ impl Workplace {
             .prefix("quipu-bench-")
             .tempdir_in(&parent)
             .with_context(|| format!("cannot create a folder in {}", parent.display()))?;
-        let place = Self { quipu, own, folder };
+        let place = Self { quipu, own, folder, given: None };
         for folder in [place.home(), place.at("data"), place.at("config")] {
             fs::create_dir(folder)?;
         }
         Ok(place)
     }
 
+    /// Uses a home that is there already. It is only read.
+    pub(crate) fn use_home(&mut self, home: &Path) -> Result<()> {
+        self.given = Some(fs::canonicalize(home)?);
+        Ok(())
+    }
+
     /// The home that stands in for the user's.
     pub(crate) fn home(&self) -> PathBuf {
-        self.at("home")
+        self.given.clone().unwrap_or_else(|| self.at("home"))
     }
 
     /// A path beside the home, for whatever else a measurement writes.
@@ -129,6 +138,13 @@ impl Workplace {
             problems: number("problems")?,
             run,
         })
+    }
+
+    /// Looks for something in the files themselves.
+    pub(crate) fn ripgrep(&self, program: &Path, arguments: &[&str]) -> Result<Finished> {
+        let mut command = self.private(program);
+        command.args(["--no-config", "--no-ignore", "--hidden", "--count", "--ignore-case"]);
+        run(command.args(arguments).arg("--").arg(self.home()))
     }
 
     /// Runs quipu on the ledger.
@@ -219,6 +235,7 @@ fn run(command: &mut Command) -> Result<Finished> {
         cpu: ended.rusage.utime + ended.rusage.stime,
         peak_memory: ended.rusage.maxrss,
         stdout: read_back(&mut stdout)?,
+        stderr: read_back(&mut stderr)?,
     })
 }
 

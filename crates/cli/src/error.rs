@@ -127,6 +127,12 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         Error::NoMatch { what: "file", .. } => {
             "give a file's name or the end of its path; `quipu cursors` lists every collected file"
         }
+        Error::NoMatch { what: "entry", .. } => {
+            "give an entry's whole id; without --leaf it is the session's own leaf"
+        }
+        Error::NoMatch { what: "transcript of session", .. } => {
+            "of this session only its prompts are left, in the prompt history"
+        }
         Error::NoMatch { .. } => "`quipu cursors` lists how many generations each file has had",
         Error::Ambiguous { candidates, .. } => return candidates_hint(candidates),
         Error::Sql { message } if message.starts_with("no such") => {
@@ -144,6 +150,10 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         }
         Error::Older { .. } => "run `quipu sync` once; all that is in the ledger stays in it",
         Error::Replaced { .. } => "a backup was restored meanwhile; run it again",
+        Error::SearchIndex { .. } => {
+            "run `quipu rebuild`; everything that was collected is still there"
+        }
+        Error::Pattern { .. } => "--exact takes the text as it is",
         Error::Damaged { .. } => DAMAGED,
         error => match error.trouble() {
             Trouble::Busy => "try again when the other process is done; nothing was lost",

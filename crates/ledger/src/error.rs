@@ -86,6 +86,20 @@ pub enum Error {
         what: String,
     },
 
+    /// The search index is not what it should be. Everything else is; it can be derived again.
+    #[error("the search index cannot be read: {why}")]
+    SearchIndex {
+        /// What does not fit.
+        why: String,
+    },
+
+    /// A regular expression that makes no sense, or would take too much.
+    #[error("the pattern cannot be used: {why}")]
+    Pattern {
+        /// What is wrong with it.
+        why: String,
+    },
+
     /// Another file took the ledger's place while we had it open.
     #[error("{} was replaced by another ledger", path.display())]
     Replaced {
@@ -153,7 +167,7 @@ pub enum Error {
     /// Nothing in the ledger has that name.
     #[error("no {what} matches `{name}`")]
     NoMatch {
-        /// `session`, `file`, `generation`.
+        /// `session`, `file`, `generation`, `entry`.
         what: &'static str,
         /// What was asked for.
         name: String,

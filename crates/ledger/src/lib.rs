@@ -30,6 +30,7 @@ mod query;
 mod records;
 mod restore;
 mod schema;
+mod search;
 mod spans;
 mod sums;
 pub mod watch;
@@ -47,8 +48,9 @@ pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;
 pub use project::rebuild::rebuild;
 pub use query::{
-    Choice, Filter, Sessions, SqlAnswer, SqlLimits, Story, UsageBy, UsageRequest, cron_jobs,
-    cron_runs, cursors, find_session, note_versions, notes, projects, session, session_rows,
-    sessions, sql, status, status_without_ledger, tree, usage,
+    Choice, Filter, SessionContext, Sessions, SqlAnswer, SqlLimits, Story, UsageBy, UsageRequest,
+    context, cron_jobs, cron_runs, cursors, find_session, note_versions, notes, projects, session,
+    session_rows, sessions, sql, status, status_without_ledger, tree, usage,
 };
 pub use restore::{Generations, InPlace, What, put_back, restore};
+pub use search::{Order, SearchRequest, search};

@@ -2,12 +2,14 @@
 
 mod export;
 mod notes;
+mod search;
 mod sessions;
 mod sql;
 mod usage;
 
 pub use export::{DamagedSession, ExportReport, ExportedFile};
 pub use notes::{CronJob, CronRun, Note, NoteVersion};
+pub use search::{Nearby, Scanned, SearchAnswer, SearchGaps, SearchHit};
 pub use sessions::{Project, Session};
 pub use sql::SqlValue;
 pub use usage::{UsageLine, UsageReport, UsageSession};

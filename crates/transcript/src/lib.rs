@@ -7,6 +7,7 @@
 //! format answers), [`record`] (bytes to entries, damaged ones included), then one format; [`story`] is
 //! what people are told of a session.
 
+pub mod context;
 pub mod entry;
 pub mod format;
 pub mod formats;
@@ -23,6 +24,7 @@ mod recover;
 pub mod redact;
 pub mod render;
 pub mod rows;
+pub mod search;
 pub mod story;
 pub mod time;
 pub mod when;

@@ -17,7 +17,9 @@ mod projects;
 mod rebuild;
 mod restore;
 mod resume;
+mod search;
 mod service;
+mod session;
 mod sessions;
 mod show;
 mod sql;
@@ -47,6 +49,7 @@ pub(crate) enum Command {
     Show(show::Args),
     Tree(tree::Args),
     Resume(resume::Args),
+    Search(search::Args),
     Sync(sync::Args),
     Watch(watch::Args),
     Service(service::Args),
@@ -61,6 +64,7 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     Rebuild(rebuild::Args),
     Forget(forget::Args),
+    Session(session::Args),
     Cursors(cursors::Args),
     Formats(formats::Args),
     Config(config::Args),
@@ -77,6 +81,7 @@ impl Command {
             Command::Show(args) => show::run(args, context),
             Command::Tree(args) => tree::run(args, context),
             Command::Resume(args) => resume::run(args, context),
+            Command::Search(args) => search::run(args, context),
             Command::Sync(args) => sync::run(args, context),
             Command::Watch(args) => watch::run(args, context),
             Command::Service(args) => service::run(args, context),
@@ -91,6 +96,7 @@ impl Command {
             Command::Doctor(args) => doctor::run(args, context),
             Command::Rebuild(args) => rebuild::run(args, context),
             Command::Forget(args) => forget::run(args, context),
+            Command::Session(args) => session::run(args, context),
             Command::Cursors(args) => cursors::run(args, context),
             Command::Formats(args) => formats::run(args, context),
             Command::Config(args) => config::run(args, context),

@@ -23,6 +23,8 @@ pub(crate) enum Look {
     Good,
     Warning,
     Bad,
+    /// What was looked for.
+    Match,
 }
 
 impl Look {
@@ -38,6 +40,7 @@ impl Look {
             Look::Good => AnsiColor::Green.on_default(),
             Look::Warning => AnsiColor::Yellow.on_default(),
             Look::Bad => AnsiColor::Red.on_default().bold(),
+            Look::Match => AnsiColor::Yellow.on_default().bold(),
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "sync", "watch", "service", "status", "restore", "backup", "doctor", "rebuild", "forget",
-    "cursors", "formats", "config",
+    "session", "cursors", "formats", "config",
 ];
 
 #[test]

@@ -32,8 +32,7 @@ fn an_everyday_session() {
     --- stdout
     Two decimals
     Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE]
-    1 turn
-    00000001-0000-4000-8000-000000000001
+    00000001-0000-4000-8000-000000000001 · 1 turn
 
     ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
     ❯ Show prices with two decimals.
@@ -54,8 +53,7 @@ fn commands_interrupts_and_queued_prompts() {
     --- stdout
     Spring sale
     Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE]
-    5 turns
-    00000003-0000-4000-8000-000000000003
+    00000003-0000-4000-8000-000000000003 · 5 turns
 
     ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
     ❯ /rename Spring sale
@@ -89,8 +87,7 @@ fn an_openclaw_session_that_went_back() {
     --- stdout
     start
     OpenClaw · oc71 · /home/alice/project · claude-sonnet-4-5 · [MINUTE]
-    3 turns
-    04-branch_01a1e05d-bba0-7765-b4f2-090b5db4d5cc
+    04-branch_01a1e05d-bba0-7765-b4f2-090b5db4d5cc · 3 turns
 
     ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
     ❯ start
@@ -118,8 +115,7 @@ fn everything_opened() {
     --- stdout
     Two decimals
     Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE]
-    1 turn
-    00000001-0000-4000-8000-000000000001
+    00000001-0000-4000-8000-000000000001 · 1 turn
 
     ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
     ❯ Show prices with two decimals.
@@ -151,8 +147,8 @@ fn compactions_are_one_line_or_opened() {
     exit 0
     --- stdout
     first
-    OpenClaw · spec · /home/alice · claude-sonnet-4-5 · [MINUTE] · 2 turns
-    version-4
+    OpenClaw · spec · /home/alice · claude-sonnet-4-5 · [MINUTE]
+    version-4 · 2 turns
 
     ◆ the context was reset (daily)
     ◆ history was compacted · 900 → 100 tokens · 1 file read · 2 files changed
@@ -161,8 +157,8 @@ fn compactions_are_one_line_or_opened() {
     exit 0
     --- stdout
     first
-    OpenClaw · spec · /home/alice · claude-sonnet-4-5 · [MINUTE] · 2 turns
-    version-4
+    OpenClaw · spec · /home/alice · claude-sonnet-4-5 · [MINUTE]
+    version-4 · 2 turns
 
     ◆ the context was reset (daily)
     ◆ history was compacted · 900 → 100 tokens · 1 file read · 2 files changed
@@ -186,7 +182,6 @@ fn as_much_of_the_tools_as_wanted() {
         run.stdout.lines().skip(4).collect::<Vec<_>>().join("\n")
     };
     snapshot!(calls("--tools names"), @"
-
     ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
     ❯ What is in README?
 
@@ -198,7 +193,6 @@ fn as_much_of_the_tools_as_wanted() {
       It has a title.
     ");
     snapshot!(calls("--tools inputs"), @"
-
     ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
     ❯ What is in README?
 
@@ -212,7 +206,6 @@ fn as_much_of_the_tools_as_wanted() {
       It has a title.
     ");
     snapshot!(calls("--tools full"), @"
-
     ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
     ❯ What is in README?
 
@@ -231,7 +224,6 @@ fn as_much_of_the_tools_as_wanted() {
       It has a title.
     ");
     snapshot!(calls("--role tool"), @"
-
     ↳ read README.md  12 B
     ↳ bash ls -la  failed
     ");
@@ -247,9 +239,8 @@ fn a_narrow_screen() {
     /home/alice/shop · main
     claude-sonnet-4-5
     [MINUTE]
-    1 turn
     00000001-0000-4000-8000-
-    000000000001
+    000000000001 · 1 turn
 
     ─ 1 ─ [MINUTE] ─
     ❯ Show prices with two
@@ -338,8 +329,7 @@ fn what_is_not_there_is_said() {
     --- stdout
     Two decimals
     Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE]
-    1 turn
-    00000001-0000-4000-8000-000000000001
+    00000001-0000-4000-8000-000000000001 · 1 turn
     --- stderr
     error: no turn matches `9`
     hint: `quipu show ID --count` says how many turns there are

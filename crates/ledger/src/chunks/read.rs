@@ -13,6 +13,8 @@ pub(crate) struct RecordReader<'c> {
     conn: &'c Connection,
     /// The newest last.
     open: Vec<OpenChunk>,
+    most_open: usize,
+    decompressor: Option<zstd::bulk::Decompressor<'static>>,
 }
 
 /// So many chunks are kept open.
@@ -31,7 +33,12 @@ struct OpenChunk {
 
 impl<'c> RecordReader<'c> {
     pub(crate) fn new(conn: &'c Connection) -> RecordReader<'c> {
-        RecordReader { conn, open: Vec::new() }
+        RecordReader { conn, open: Vec::new(), most_open: MOST_OPEN, decompressor: None }
+    }
+
+    /// For a few records here and there, in order: nothing is kept for later.
+    pub(crate) fn for_few(conn: &'c Connection) -> RecordReader<'c> {
+        RecordReader { most_open: 1, ..RecordReader::new(conn) }
     }
 
     /// The whole record.
@@ -108,9 +115,17 @@ impl<'c> RecordReader<'c> {
     }
 
     fn open_new(&mut self, seq: Seq, offset: u64) -> Result<OpenChunk> {
-        if self.open.len() >= MOST_OPEN {
-            self.open.remove(0);
-        }
+        // Memory that was used before need not be fetched again.
+        let mut raw = match self.open.len() >= self.most_open {
+            true => self.open.remove(0).raw,
+            false => Vec::new(),
+        };
+        let decompressor = match &mut self.decompressor {
+            Some(decompressor) => decompressor,
+            none => none.insert(
+                zstd::bulk::Decompressor::new().map_err(Error::io("start", "the decompressor"))?,
+            ),
+        };
         let found = self
             .conn
             .prepare_cached(
@@ -121,22 +136,26 @@ impl<'c> RecordReader<'c> {
             .query_row((seq, offset as i64), |row| {
                 let raw_length = row.get::<_, i64>(3)? as usize;
                 let data = row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?;
-                let raw = zstd::bulk::decompress(data, raw_length);
+                raw.clear();
+                raw.reserve_exact(raw_length);
+                let is_open = decompressor.decompress_to_buffer(data, &mut raw).is_ok();
                 Ok((
                     row.get::<_, i64>(0)?,
                     row.get::<_, i64>(1)? as u64,
                     row.get::<_, i64>(2)?,
                     raw_length,
-                    raw,
+                    is_open,
                 ))
             })
             .optional()?;
-        let Some((first, first_offset, last, raw_length, raw)) = found else {
+        let Some((first, first_offset, last, raw_length, is_open)) = found else {
             return Err(Error::damaged(format!("no chunk holds record {}", seq.0)));
         };
-        let raw = raw.ok().filter(|raw| raw.len() == raw_length).ok_or_else(|| {
-            Error::damaged(format!("the chunk from record {first} on cannot be opened"))
-        })?;
+        if !is_open || raw.len() != raw_length {
+            return Err(Error::damaged(format!(
+                "the chunk from record {first} on cannot be opened"
+            )));
+        }
         if last < seq.0 {
             return Err(Error::damaged(format!("no chunk holds record {}", seq.0)));
         }

@@ -195,48 +195,20 @@ impl<'a> Drafter<'a> {
         Draft { entries, problems, same_as: None }
     }
 
+    /// The text of each entry of a record, whole: also what is not indexed because it is too much
+    /// or no words.
+    pub(crate) fn texts(&self, bytes: &[u8]) -> Vec<SearchText> {
+        let mut texts = Vec::new();
+        record::read(self.format, self.origin, bytes, &mut |entry| {
+            if texts.len() < MOST_WELDED {
+                texts.push(gather(entry, bytes.len() as u64).text);
+            }
+        });
+        texts
+    }
+
     fn entry(&self, entry: &Entry<'_>, content: i64, ordinal: usize, bytes: u64) -> DraftEntry {
-        let mut text = SearchText::default();
-        let mut calls = Vec::new();
-        let mut results = Vec::new();
-        for block in &entry.blocks {
-            match block {
-                Block::Text(words) => text.prose.push(words),
-                Block::Thinking(words) => text.thinking.push(words),
-                Block::ToolCall(call) => {
-                    text.tool_input.push(&call.name);
-                    let target = call
-                        .input
-                        .as_ref()
-                        .and_then(|input| search::push_strings(&mut text.tool_input, input.get()));
-                    calls.push(DraftCall {
-                        id: call.id.as_deref().map(Box::from),
-                        name: call.name.as_ref().into(),
-                        target: target.map(String::into_boxed_str),
-                        is_partial: call.is_partial,
-                    });
-                }
-                Block::ToolResult(result) => {
-                    text.tool_result.push(&result.text);
-                    results.push(DraftResult {
-                        call_id: result.call_id.as_deref().map(Box::from),
-                        is_error: result.is_error,
-                        mentions_error: mentions_error(&result.text),
-                        output_name: result.output_file.as_deref().map(Box::from),
-                    });
-                }
-                Block::Image { .. } | Block::Other(_) => {}
-            }
-        }
-        let detail = detail(entry, &mut text, bytes);
-        for said in &entry.says {
-            match said {
-                Says::Title(TitleRank::Ai | TitleRank::Custom, title)
-                | Says::Summary { title, .. } => text.prose.push(title),
-                // The last prompt is found where it was typed.
-                _ => {}
-            }
-        }
+        let Gathered { mut text, calls, results, detail } = gather(entry, bytes);
         text.seal();
         // Words beside a tool's result are the human's.
         let is_message = matches!(entry.role, Some(Role::User | Role::Assistant | Role::Tool))
@@ -313,6 +285,61 @@ impl<'a> Drafter<'a> {
             })
             .collect()
     }
+}
+
+/// What is collected from the pieces of an entry.
+struct Gathered {
+    text: SearchText,
+    calls: Vec<DraftCall>,
+    results: Vec<DraftResult>,
+    detail: Detail,
+}
+
+/// Goes through the pieces of an entry.
+fn gather(entry: &Entry<'_>, bytes: u64) -> Gathered {
+    let mut text = SearchText::default();
+    let mut calls = Vec::new();
+    let mut results = Vec::new();
+    for block in &entry.blocks {
+        match block {
+            Block::Text(words) => text.prose.push(words),
+            Block::Thinking(words) => text.thinking.push(words),
+            Block::ToolCall(call) => {
+                text.tool_input.push(&call.name);
+                let target = call
+                    .input
+                    .as_ref()
+                    .and_then(|input| search::push_strings(&mut text.tool_input, input.get()));
+                calls.push(DraftCall {
+                    id: call.id.as_deref().map(Box::from),
+                    name: call.name.as_ref().into(),
+                    target: target.map(String::into_boxed_str),
+                    is_partial: call.is_partial,
+                });
+            }
+            Block::ToolResult(result) => {
+                text.tool_result.push(&result.text);
+                results.push(DraftResult {
+                    call_id: result.call_id.as_deref().map(Box::from),
+                    is_error: result.is_error,
+                    mentions_error: mentions_error(&result.text),
+                    output_name: result.output_file.as_deref().map(Box::from),
+                });
+            }
+            Block::Image { .. } | Block::Other(_) => {}
+        }
+    }
+    let detail = detail(entry, &mut text, bytes);
+    for said in &entry.says {
+        match said {
+            Says::Title(TitleRank::Ai | TitleRank::Custom, title) | Says::Summary { title, .. } => {
+                text.prose.push(title)
+            }
+            // The last prompt is found where it was typed.
+            _ => {}
+        }
+    }
+    Gathered { text, calls, results, detail }
 }
 
 /// What only this kind carries; text that belongs to it goes into the search text.

@@ -198,6 +198,11 @@ impl Home {
         &self.origin
     }
 
+    /// Reads its records.
+    pub(crate) fn drafter(&self) -> Drafter<'_> {
+        Drafter::new(self.format, &self.origin)
+    }
+
     /// `None` for the journal.
     pub(crate) fn of(conn: &Connection, generation: GenerationId) -> Result<Option<Home>> {
         let found = conn
@@ -226,7 +231,7 @@ pub(crate) fn read(
     seq: Seq,
     length: u64,
 ) -> Result<Draft> {
-    let drafter = Drafter::new(home.format, &home.origin);
+    let drafter = home.drafter();
     if length > DECODE_LIMIT as u64 {
         let head = reader.head(seq, OVERSIZE_HEAD)?;
         return Ok(drafter.draft_oversize(&head, length));

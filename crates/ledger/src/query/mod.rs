@@ -1,9 +1,10 @@
 //! Questions to the ledger. Reading only.
 
+mod context;
 mod cron;
 pub(crate) mod databases;
 pub(crate) mod find;
-mod listed;
+pub(crate) mod listed;
 mod notes;
 mod sessions;
 mod sql;
@@ -19,6 +20,7 @@ use crate::ids::SessionRow;
 use crate::ledger::Ledger;
 use crate::wire::Cursor;
 
+pub use context::{SessionContext, context};
 pub use cron::{cron_jobs, cron_runs};
 pub use listed::Filter;
 pub(crate) use listed::project_name;

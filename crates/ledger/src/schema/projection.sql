@@ -42,6 +42,8 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_parent ON sessions (parent_id) WHERE parent_id IS NOT NULL;
 -- Resumed and forked copies of a session.
 CREATE INDEX sessions_by_first_uuid ON sessions (first_uuid) WHERE first_uuid IS NOT NULL;
+-- Newest first, without reading all of them.
+CREATE INDEX sessions_by_time ON sessions (updated_at);
 
 -- Which sources a session is made of.
 CREATE TABLE session_sources (
@@ -71,6 +73,8 @@ CREATE TABLE entry_rows (
 CREATE INDEX entries_by_session ON entry_rows (session, uuid);
 -- Children that wait for a parent that may still come.
 CREATE INDEX entries_by_missing_parent ON entry_rows (session, parent_uuid) WHERE parent_uuid IS NOT NULL;
+-- Older versions, which a search shows only where the newer one does not match.
+CREATE INDEX entries_superseded ON entry_rows (superseded_by) WHERE superseded_by IS NOT NULL;
 
 -- What entries have in common: a few dozen rows for millions of entries. A provisional entry has a
 -- kind of its own, with its own number, so that it leaves no trace.

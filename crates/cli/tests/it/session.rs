@@ -1,0 +1,60 @@
+//! `quipu session context`.
+
+use serde_json::json;
+
+use crate::home::{Home, snapshot};
+
+fn synced() -> Home {
+    let home = Home::small();
+    home.run("sync");
+    home
+}
+
+#[test]
+fn what_a_model_sees() {
+    snapshot!(synced().run("session context 13f7ee8b"), @"");
+}
+
+#[test]
+fn narrow_terminal() {
+    let home = Home::empty();
+    home.fixture("context/oc71/06-compaction.jsonl", ".openclaw/agents/main/sessions/s.jsonl");
+    home.run("sync");
+    snapshot!(home.run_with("session context s", &[("COLUMNS", "40")]), @"");
+}
+
+#[test]
+fn for_machines() {
+    let home = synced();
+    let context = home.run("session context 13f7ee8b --json").json();
+    let mut fields: Vec<&String> = context.as_object().unwrap().keys().collect();
+    fields.sort();
+    assert_eq!(fields, ["leaf", "messages", "model", "thinkingLevel"]);
+    assert!(context["messages"].as_array().unwrap().len() > 2);
+    // From an earlier entry less is seen.
+    let first = std::fs::read_to_string(
+        home.path(".openclaw/agents/main/sessions/13f7ee8b-4916-4c0c-a7c3-6a9d44685f32.jsonl"),
+    )
+    .unwrap();
+    let ids = first.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let first = ids.into_iter().find(|entry| entry["message"]["role"] == "user").unwrap();
+    let id = first["id"].as_str().unwrap();
+    let context = home.run(&format!("session context 13f7ee8b --json --leaf {id}")).json();
+    assert_eq!(
+        (&context["leaf"], &context["messages"]),
+        (&first["id"], &json!([first["message"]]))
+    );
+}
+
+#[test]
+fn it_never_collects() {
+    let home = synced();
+    home.fixture("context/oc71/01-simple.jsonl", ".openclaw/agents/main/sessions/new.jsonl");
+    snapshot!(home.run("session context new"), @"");
+    snapshot!(Home::small().run("session context last"), @"");
+}
+
+#[test]
+fn what_is_not_there() {
+    snapshot!(synced().run("session context 13f7ee8b --leaf nobody"), @"");
+}

@@ -1,0 +1,169 @@
+//! What a model should see for a leaf of a session.
+//!
+//! The answer is the one that the session's own reader would give, so it is made from the lines of
+//! one life of one file (or database session) as they stand there, not from the union of all that was
+//! ever collected of the session. Which one: the live transcript as it was last seen, or, once that
+//! is gone, what became of it. An entry that is not in there is looked for in the other files and in
+//! earlier lives, so that every branch that was ever written can be looked at.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use quipu_transcript::context::{At, Context, Plan, Rules, Session, pairing};
+use quipu_transcript::format::{self, Archive};
+use rusqlite::Connection;
+
+use crate::ids::{GenerationId, SessionRow};
+use crate::ledger::Ledger;
+use crate::{Error, Result, spans};
+
+/// A transcript up to this size is kept in memory between the two times that it is read.
+const KEPT: u64 = 64 << 20;
+
+/// What a model should see, and what had to be done for it.
+#[derive(Debug, Clone)]
+pub struct SessionContext {
+    /// The context, with tool calls and their results paired.
+    pub context: Context,
+    /// What pairing changed.
+    pub repairs: pairing::Repairs,
+}
+
+/// The context of a session for the entry `leaf`, or for the leaf that the format's own rule finds.
+pub fn context(ledger: &Ledger, session: SessionRow, leaf: Option<&str>) -> Result<SessionContext> {
+    // One moment of the ledger: lives and their bytes have to fit.
+    let conn = &*ledger.conn().unchecked_transaction()?;
+    let at = leaf.map_or(At::Leaf, At::Entry);
+    let lives = lives(conn, session)?;
+    for life in &lives {
+        if let Some(context) = life.context(conn, at)? {
+            let Context { messages, .. } = context;
+            let (messages, repairs) = pairing::pair(messages);
+            return Ok(SessionContext { context: Context { messages, ..context }, repairs });
+        }
+    }
+    Err(match leaf {
+        Some(leaf) if !lives.is_empty() => Error::NoMatch { what: "entry", name: leaf.to_owned() },
+        _ => {
+            let id = "SELECT session_id FROM sessions WHERE id = ?1";
+            let name = conn.query_row(id, [session], |row| row.get(0))?;
+            Error::NoMatch { what: "transcript of session", name }
+        }
+    })
+}
+
+/// One life of a file that holds the session.
+struct Life {
+    generation: GenerationId,
+    rules: Rules,
+    size: u64,
+}
+
+/// The lives of a session's transcripts, the one that counts first.
+fn lives(conn: &Connection, session: SessionRow) -> Result<Vec<Life>> {
+    let mut statement = conn.prepare(
+        "SELECT g.id, s.format, s.kind, s.path, s.is_gone, g.mtime_ns, g.id IS s.generation,
+                g.cursor + g.tail_length
+           FROM session_sources ss
+           JOIN sources s ON s.id = ss.source
+           JOIN generations g ON g.source = s.id
+          WHERE ss.session = ?1 AND s.refused IS NULL AND s.kind <> 'journal'
+            AND ss.part IN ('transcript', 'agent', 'subagent')",
+    )?;
+    let mut rows = statement.query([session])?;
+    let mut lives = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (format, kind): (String, String) = (row.get(1)?, row.get(2)?);
+        let path: Vec<u8> = row.get(3)?;
+        let archive = format::by_name(&format).and_then(|format| format.origin(&path).archive);
+        let (is_gone, mtime): (bool, i64) = (row.get(4)?, row.get(5)?);
+        let is_newest: bool = row.get(6)?;
+        let generation: GenerationId = row.get(0)?;
+        // What was moved into a database goes on there.
+        let is_file = kind == "file";
+        let put_aside = match archive {
+            None => 0,
+            Some(Archive::Deleted | Archive::Reset | Archive::Imported | Archive::Cold) => 1,
+            Some(Archive::Backup) => 2,
+        };
+        let order = (!is_newest, put_aside, is_gone, is_file, Reverse((mtime, generation)));
+        // Native sessions are written in pi's lines and read like OpenClaw's.
+        let rules = Rules::of_format(&format).unwrap_or(Rules::OpenClaw);
+        let size = row.get::<_, i64>(7)?.cast_unsigned();
+        lives.push((order, Life { generation, rules, size }));
+    }
+    lives.sort_by_key(|(order, _)| *order);
+    Ok(lives.into_iter().map(|(_, life)| life).filter(|life| life.size > 0).collect())
+}
+
+impl Life {
+    /// The context as these lines give it; `None` if the entry is not among them.
+    fn context(&self, conn: &Connection, at: At<'_>) -> Result<Option<Context>> {
+        let mut session = Session::new(self.rules);
+        let mut kept = (self.size <= KEPT).then(Vec::new);
+        self.lines(conn, &mut |line| {
+            let line = String::from_utf8_lossy(line);
+            session.push(&line);
+            if let Some(kept) = &mut kept {
+                kept.push(line.into_owned().into_boxed_str());
+            }
+        })?;
+        let Some(plan) = session.plan(at) else { return Ok(None) };
+        drop(session);
+        Ok(Some(match kept {
+            Some(lines) => finish(plan, |line| lines.get(line).map(|line| &**line)),
+            None => {
+                let lines = self.wanted(conn, &plan)?;
+                finish(plan, |line| lines.get(&line).map(String::as_str))
+            }
+        }))
+    }
+
+    /// The lines that a plan wants, by number.
+    fn wanted(&self, conn: &Connection, plan: &Plan) -> Result<HashMap<usize, String>> {
+        let mut wanted: HashMap<usize, String> =
+            plan.lines().map(|line| (line, String::new())).collect();
+        let mut number = 0;
+        self.lines(conn, &mut |line| {
+            if let Some(place) = wanted.get_mut(&number) {
+                *place = String::from_utf8_lossy(line).into_owned();
+            }
+            number += 1;
+        })?;
+        Ok(wanted)
+    }
+
+    /// Hands every line to `each`, the last one also if it has no end.
+    fn lines(&self, conn: &Connection, each: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let mut rest = Vec::new();
+        let mut take = |mut part: &[u8]| {
+            while let Some(end) = memchr::memchr(b'\n', part) {
+                let (line, further) = part.split_at(end);
+                if rest.is_empty() {
+                    each(line);
+                } else {
+                    rest.extend_from_slice(line);
+                    each(&rest);
+                    rest.clear();
+                }
+                part = further.get(1..).unwrap_or_default();
+            }
+            rest.extend_from_slice(part);
+            Ok(())
+        };
+        spans::stream(conn, self.generation, &mut take)?;
+        spans::stream_tail(conn, self.generation, &mut take)?;
+        if !rest.is_empty() {
+            each(&rest);
+        }
+        Ok(())
+    }
+}
+
+/// Gives a plan its lines.
+fn finish<'a>(mut plan: Plan, line: impl Fn(usize) -> Option<&'a str>) -> Context {
+    while let Some(number) = plan.next_line() {
+        plan.put(line(number).unwrap_or_default());
+    }
+    plan.finish()
+}

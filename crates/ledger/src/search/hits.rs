@@ -1,0 +1,332 @@
+//! What is told about each hit that is shown.
+
+use foldhash::{HashMap, HashMapExt};
+use quipu_transcript::search::snippet;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::index::columns;
+use super::pattern::Pattern;
+use super::texts::{Texts, by_column};
+use crate::Result;
+use crate::ids::{EntryId, PackedId};
+use crate::wire::{Nearby, SearchHit};
+
+/// How much of a text is shown, in bytes.
+const WIDTH: usize = 240;
+
+/// How much of an entry nearby is shown.
+const NEARBY_WIDTH: usize = 160;
+
+/// An entry to tell about.
+pub(crate) struct Wanted {
+    pub(crate) entry: i64,
+    /// The columns that it was found in.
+    pub(crate) columns: u8,
+    pub(crate) score: Option<f64>,
+    pub(crate) is_older: bool,
+}
+
+/// Tells about entries.
+pub(crate) struct Teller<'c> {
+    conn: &'c Connection,
+    texts: Texts<'c>,
+    pattern: &'c Pattern,
+    sessions: HashMap<i64, Session>,
+    around: usize,
+}
+
+#[derive(Default)]
+struct Session {
+    id: String,
+    format: String,
+    agent: Option<String>,
+    title: Option<String>,
+    project: Option<String>,
+    cwd: Option<String>,
+    part: String,
+    state: String,
+    parent: Option<String>,
+}
+
+struct Row {
+    session: Option<i64>,
+    uuid: Option<PackedId>,
+    turn: Option<i64>,
+    kind: String,
+    role: Option<String>,
+    time: Option<i64>,
+    is_error: bool,
+}
+
+impl<'c> Teller<'c> {
+    pub(crate) fn new(conn: &'c Connection, pattern: &'c Pattern, around: usize) -> Teller<'c> {
+        Teller { conn, texts: Texts::new(conn), pattern, sessions: HashMap::new(), around }
+    }
+
+    /// Tells about one entry.
+    pub(crate) fn tell(&mut self, wanted: &Wanted) -> Result<SearchHit> {
+        let Some(row) = self.row(wanted.entry)? else { return Ok(SearchHit::default()) };
+        let mut hit = SearchHit {
+            entry: row.uuid.as_ref().map_or_else(|| format!("#{}", wanted.entry), PackedId::unpack),
+            number: wanted.entry,
+            kind: row.kind,
+            role: row.role,
+            time: row.time,
+            is_error: row.is_error,
+            is_older: wanted.is_older,
+            score: wanted.score,
+            ..SearchHit::default()
+        };
+        self.snippet(wanted, &mut hit)?;
+        if hit.role.as_deref() == Some("tool") && hit.place == "text" {
+            // Words beside a tool's result are the human's.
+            hit.role = Some("user".to_owned());
+        }
+        self.tool(&mut hit)?;
+        match row.session {
+            Some(session) => {
+                self.session(session, &mut hit)?;
+                hit.turn = self.turn(session, row.turn)?;
+                if self.around > 0 {
+                    self.nearby(session, &mut hit)?;
+                }
+            }
+            None => self.alone(&mut hit)?,
+        }
+        Ok(hit)
+    }
+
+    fn row(&self, entry: i64) -> Result<Option<Row>> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "SELECT session, uuid, turn, type, role, time, is_error FROM entries WHERE id = ?1",
+            )?
+            .query_row([entry], |row| {
+                Ok(Row {
+                    session: row.get(0)?,
+                    uuid: row.get(1)?,
+                    turn: row.get(2)?,
+                    kind: row.get(3)?,
+                    role: row.get(4)?,
+                    time: row.get(5)?,
+                    is_error: row.get(6)?,
+                })
+            })
+            .optional()?)
+    }
+
+    /// The piece of the text that shows the most of what was looked for.
+    fn snippet(&mut self, wanted: &Wanted, hit: &mut SearchHit) -> Result<()> {
+        let mut best: Option<(usize, &'static str, snippet::Snippet)> = None;
+        let mut consider = |name: &'static str, text: &str, pattern: &Pattern| {
+            let places = pattern.places(text);
+            let mut kinds: Vec<usize> = places.iter().map(|place| place.2).collect();
+            kinds.sort_unstable();
+            kinds.dedup();
+            if best.as_ref().is_none_or(|(most, _, _)| kinds.len() > *most) {
+                best = Some((kinds.len(), name, snippet::around(text, &places, WIDTH)));
+            }
+        };
+        // Prose of messages is at hand; everything else is in a chunk that has to be opened.
+        let message = match wanted.columns == columns::PROSE {
+            true => self.message(wanted.entry)?,
+            false => None,
+        };
+        match message {
+            Some(text) => consider("text", &text, self.pattern),
+            None => {
+                let text = self.texts.of(EntryId(wanted.entry))?;
+                for (column, name, text) in by_column(&text) {
+                    let is_asked_for = wanted.columns == 0 || wanted.columns & column != 0;
+                    if is_asked_for && !text.is_empty() {
+                        consider(name, text, self.pattern);
+                    }
+                }
+            }
+        }
+        if let Some((_, place, snippet)) = best {
+            let in_characters =
+                |at: usize| snippet.text.get(..at).map_or(0, |before| before.chars().count());
+            hit.marks = snippet
+                .marks
+                .iter()
+                .map(|(start, end)| (in_characters(*start), in_characters(*end)))
+                .collect();
+            hit.place = place;
+            hit.cut_before = snippet.is_cut_before;
+            hit.cut_after = snippet.is_cut_after;
+            hit.snippet = snippet.text;
+        }
+        Ok(())
+    }
+
+    fn message(&self, entry: i64) -> Result<Option<String>> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT text FROM message_texts WHERE id = ?1")?
+            .query_row([entry], |row| row.get(0))
+            .optional()?)
+    }
+
+    /// Which tool was called, or answered.
+    fn tool(&self, hit: &mut SearchHit) -> Result<()> {
+        let found = match (hit.place, hit.role.as_deref()) {
+            ("input", _) => self
+                .conn
+                .prepare_cached("SELECT name, 0 FROM tool_calls WHERE entry = ?1 LIMIT 1")?
+                .query_row([hit.number], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()?,
+            ("result", _) | (_, Some("tool")) => self.answered(hit.number)?,
+            _ => None,
+        };
+        if let Some((name, is_error)) = found {
+            hit.tool = Some(name);
+            hit.is_error |= is_error;
+        }
+        Ok(())
+    }
+
+    /// The call that a result answers. Calls are not indexed by their results; but nearly always
+    /// the call is the result's parent.
+    fn answered(&self, result: i64) -> Result<Option<(String, bool)>> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "SELECT t.name, coalesce(t.is_error, 0)
+                   FROM entry_rows e
+                   JOIN tool_calls t ON t.entry IN (
+                        SELECT p.id FROM entry_rows p WHERE p.id = e.parent
+                         UNION ALL
+                        SELECT p.parent FROM entry_rows p WHERE p.id = e.parent
+                         UNION ALL
+                        SELECT g.parent FROM entry_rows p JOIN entry_rows g ON g.id = p.parent
+                         WHERE p.id = e.parent)
+                  WHERE e.id = ?1 AND t.result = ?1 LIMIT 1",
+            )?
+            .query_row([result], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?)
+    }
+
+    fn session(&mut self, row: i64, hit: &mut SearchHit) -> Result<()> {
+        if let std::collections::hash_map::Entry::Vacant(vacant) = self.sessions.entry(row) {
+            let session = self
+                .conn
+                .prepare_cached(
+                    "SELECT session_id, format, nullif(agent, ''), coalesce(title, first_prompt),
+                            coalesce(project, cwd), cwd, part, state, parent_id
+                       FROM sessions WHERE id = ?1",
+                )?
+                .query_row([row], |row| {
+                    Ok(Session {
+                        id: row.get(0)?,
+                        format: row.get(1)?,
+                        agent: row.get(2)?,
+                        title: row.get(3)?,
+                        project: row.get(4)?,
+                        cwd: row.get(5)?,
+                        part: row.get(6)?,
+                        state: row.get(7)?,
+                        parent: row.get(8)?,
+                    })
+                })
+                .optional()?;
+            vacant.insert(session.unwrap_or_default());
+        }
+        if let Some(session) = self.sessions.get(&row) {
+            hit.session = Some(session.id.clone());
+            hit.format = session.format.clone();
+            hit.agent = session.agent.clone();
+            hit.title = session.title.clone();
+            hit.project = session.project.clone();
+            hit.cwd = session.cwd.clone();
+            hit.part = Some(session.part.clone());
+            hit.state = Some(session.state.clone());
+            hit.parent = session.parent.clone();
+        }
+        Ok(())
+    }
+
+    /// The number of a turn in its session.
+    fn turn(&self, session: i64, turn: Option<i64>) -> Result<Option<u64>> {
+        let Some(turn) = turn else { return Ok(None) };
+        let number: i64 = self
+            .conn
+            .prepare_cached("SELECT count(*) FROM turns WHERE session = ?1 AND id <= ?2")?
+            .query_row((session, turn), |row| row.get(0))?;
+        Ok(u64::try_from(number).ok().filter(|number| *number > 0))
+    }
+
+    /// What belongs to no session: a note, a job or its run, a prompt.
+    fn alone(&self, hit: &mut SearchHit) -> Result<()> {
+        let found = self
+            .conn
+            .prepare_cached(
+                "SELECT coalesce(s.format, ''), coalesce(d.agent, j.agent), p.project,
+                        coalesce(d.name, j.name, c.job_id), g.mtime_ns / 1000000, c.session_id
+                   FROM entry_rows e
+                   LEFT JOIN documents d ON d.id = e.id
+                   LEFT JOIN prompts p ON p.id = e.id
+                   LEFT JOIN cron_runs c ON c.id = e.id
+                   LEFT JOIN cron_jobs j ON j.job_id = c.job_id
+                   LEFT JOIN records r ON r.seq = e.id
+                   LEFT JOIN generations g ON g.id = coalesce(r.generation, -e.id)
+                   LEFT JOIN sources s ON s.id = g.source
+                  WHERE e.id = ?1",
+            )?
+            .query_row([hit.number], |row| {
+                hit.format = row.get(0)?;
+                hit.agent = row.get(1)?;
+                hit.project = row.get(2)?;
+                hit.name = row.get(3)?;
+                let written: Option<i64> = row.get(4)?;
+                if hit.kind == "note" || hit.kind == "cron_jobs" {
+                    hit.time = hit.time.or(written);
+                }
+                hit.parent = row.get(5)?;
+                Ok(())
+            })
+            .optional()?;
+        if found.is_none() {
+            hit.format.clear();
+        }
+        Ok(())
+    }
+
+    /// What stands before and after a hit in its session.
+    fn nearby(&mut self, session: i64, hit: &mut SearchHit) -> Result<()> {
+        for is_before in [true, false] {
+            let (side, order) = if is_before { ("<", "DESC") } else { (">", "ASC") };
+            let mut statement = self.conn.prepare_cached(&format!(
+                "SELECT e.id, nullif(k.role, ''), e.time
+                   FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
+                  WHERE e.session = ?1 AND e.id {side} ?2 AND e.id > 0 AND k.role <> ''
+                    AND k.is_meta = 0 AND e.superseded_by IS NULL
+                  ORDER BY e.id {order} LIMIT ?3"
+            ))?;
+            let mut rows = statement.query((session, hit.number, self.around as i64))?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                found.push(Nearby {
+                    number: row.get(0)?,
+                    is_before,
+                    role: row.get(1)?,
+                    time: row.get(2)?,
+                    text: String::new(),
+                });
+            }
+            if is_before {
+                found.reverse();
+            }
+            for mut near in found {
+                let text = self.texts.of(EntryId(near.number))?;
+                let said = by_column(&text).into_iter().find(|(_, _, text)| !text.is_empty());
+                near.text = said
+                    .map(|(_, _, text)| snippet::around(text, &[], NEARBY_WIDTH).text)
+                    .unwrap_or_default();
+                hit.around.push(near);
+            }
+        }
+        Ok(())
+    }
+}

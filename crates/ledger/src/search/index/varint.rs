@@ -1,0 +1,82 @@
+//! SQLite's variable-length numbers: seven bits a byte, the highest first, at most nine bytes.
+
+/// Bytes that are read from the front.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bytes<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Bytes<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Bytes<'a> {
+        Bytes { rest: bytes }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// What was not read yet.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// How many bytes are left.
+    pub(super) fn len(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// The next number; `None` if the bytes end before it does.
+    #[inline]
+    pub(super) fn number(&mut self) -> Option<u64> {
+        let (&first, rest) = self.rest.split_first()?;
+        if first < 0x80 {
+            self.rest = rest;
+            return Some(u64::from(first));
+        }
+        self.long_number()
+    }
+
+    fn long_number(&mut self) -> Option<u64> {
+        let mut value = 0_u64;
+        for (index, byte) in self.rest.iter().take(9).enumerate() {
+            if index == 8 {
+                value = value << 8 | u64::from(*byte);
+            } else {
+                value = value << 7 | u64::from(byte & 0x7F);
+            }
+            if index == 8 || byte & 0x80 == 0 {
+                self.rest = self.rest.get(index + 1..)?;
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// The next number, where it cannot be large.
+    pub(super) fn size(&mut self) -> Option<usize> {
+        usize::try_from(self.number()?).ok()
+    }
+
+    /// The next `length` bytes.
+    pub(super) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_every_length() {
+        let mut bytes = Bytes::new(&[0x05, 0x81, 0x00, 0xFF, 0x7F]);
+        assert_eq!(bytes.number(), Some(5));
+        assert_eq!(bytes.number(), Some(128));
+        assert_eq!(bytes.number(), Some(16_383));
+        assert_eq!(bytes.number(), None);
+        assert_eq!(Bytes::new(&[0xFF; 9]).number(), Some(u64::MAX));
+        assert_eq!(Bytes::new(&[0xFF; 8]).number(), None);
+    }
+}

@@ -1,0 +1,310 @@
+//! Search: which entries hold what is looked for, the best or newest of them, and a line of each.
+//!
+//! `index` reads FTS5's tables, `matching` says which entries match, `filter` and `versions` leave
+//! some out, `rank` and `newest` put them in order, `scan` looks where the index cannot, and `hits`
+//! tells about those that are shown. All of it happens in one read transaction.
+
+mod filter;
+mod hits;
+mod index;
+mod matching;
+mod newest;
+mod pattern;
+mod rank;
+mod scan;
+mod texts;
+mod versions;
+mod words;
+
+use quipu_transcript::search::query::{Filter, Place, Query};
+use rusqlite::Connection;
+
+use crate::ledger::Ledger;
+use crate::wire::{Scanned, SearchAnswer, SearchGaps, SearchHit};
+use crate::{Error, Result};
+use filter::Filters;
+use hits::{Teller, Wanted};
+use index::{Index, columns};
+use matching::Matches;
+use newest::newest;
+use pattern::Pattern;
+use versions::Versions;
+
+/// Where is looked unless somebody says otherwise: everywhere but in the model's reasoning.
+const EVERYWHERE: u8 = columns::TOOL_RESULT | columns::TOOL_INPUT | columns::PROSE;
+
+/// What comes first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Order {
+    /// What fits best; of equals the newest.
+    #[default]
+    Best,
+    /// The newest.
+    Newest,
+}
+
+/// A search.
+#[derive(Debug, Clone, Default)]
+pub struct SearchRequest {
+    /// Words, filters and places.
+    pub query: Query,
+    /// A text that has to stand there letter by letter.
+    pub exact: Option<String>,
+    /// A regular expression that has to match.
+    pub regex: Option<String>,
+    /// What comes first.
+    pub order: Order,
+    /// How many hits are told about; `None`: all.
+    pub limit: Option<usize>,
+    /// How many entries before and after a hit are told about.
+    pub around: usize,
+}
+
+/// Finds entries.
+pub fn search(ledger: &Ledger, request: &SearchRequest) -> Result<SearchAnswer> {
+    // One state of the ledger for all questions, whoever writes meanwhile.
+    let tx = ledger.conn().unchecked_transaction()?;
+    answer(&tx, request).map_err(|error| match error {
+        Error::Sqlite(error)
+            if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) =>
+        {
+            Error::SearchIndex { why: error.to_string() }
+        }
+        error => error,
+    })
+}
+
+fn answer(conn: &Connection, request: &SearchRequest) -> Result<SearchAnswer> {
+    let Query { filters, places, .. } = &request.query;
+    let mut pattern = Pattern::of(&request.query)?;
+    if let Some(text) = &request.exact {
+        pattern.add_exact(text)?;
+    }
+    if let Some(text) = &request.regex {
+        pattern.add_regex(text)?;
+    }
+    let mask = mask(places);
+    let has_words = !pattern.wanted.is_empty() || !pattern.literals.is_empty();
+    let wanted = Filters::new(conn, filters, places, has_words)?;
+    let index = Index::open(conn)?;
+    let versions = Versions::read(conn)?;
+    let only_word =
+        pattern.only_word().filter(|_| request.order == Order::Newest && wanted.is_empty());
+    let (mut matches, scanned) = match only_word {
+        // Neither ranked nor filtered: which entries there are is enough.
+        Some(word) => (matching::entries_of(&index, word, mask)?, None),
+        None => find(conn, &index, &pattern, &wanted, mask)?,
+    };
+    wanted.apply(&mut matches)?;
+    versions.keep_newest(&mut matches)?;
+    let total = matches.len();
+    let limit = request.limit.unwrap_or(total);
+    let shown = match request.order {
+        Order::Best if !pattern.wanted.is_empty() => best(conn, &index, &matches, limit)?,
+        _ => by_time(conn, &matches, limit)?,
+    };
+    let hits = tell(conn, &pattern, request.around, &versions, &matches, &shown)?;
+    let mut gaps = gaps(conn)?;
+    if let Some(scanned) = &scanned {
+        // What was read whole is not missing.
+        gaps.too_long = scanned.too_long;
+        gaps.partly_indexed = if pattern.wanted.is_empty() { 0 } else { gaps.partly_indexed };
+    }
+    if total == 0 && mask & columns::THINKING == 0 && !pattern.wanted.is_empty() {
+        gaps.in_thinking = in_thinking(&index, &pattern, filters, conn)?;
+    }
+    Ok(SearchAnswer { hits, total: total as u64, gaps, scanned })
+}
+
+/// Tells about the matches at these places. They are read in the order in which they are stored, so
+/// that each chunk is opened once.
+fn tell(
+    conn: &Connection,
+    pattern: &Pattern,
+    around: usize,
+    versions: &Versions,
+    matches: &Matches,
+    shown: &[(usize, Option<f64>)],
+) -> Result<Vec<SearchHit>> {
+    let mut order: Vec<usize> = (0..shown.len()).collect();
+    order.sort_unstable_by_key(|at| shown.get(*at).map(|shown| shown.0));
+    let mut teller = Teller::new(conn, pattern, around);
+    let mut hits: Vec<SearchHit> = vec![SearchHit::default(); shown.len()];
+    for at in order {
+        let (Some((place, score)), Some(hit)) = (shown.get(at), hits.get_mut(at)) else { continue };
+        let Some(found) = matches.list().get(*place) else { continue };
+        let (entry, columns) = (found.entry, found.occurrences.columns());
+        let is_older = versions.is_older(entry);
+        *hit = teller.tell(&Wanted { entry, columns, score: *score, is_older })?;
+    }
+    Ok(hits)
+}
+
+/// The columns to look in.
+fn mask(places: &[Place]) -> u8 {
+    let mask = places.iter().fold(0, |mask, place| {
+        mask | match place {
+            Place::Text => columns::PROSE,
+            Place::Input => columns::TOOL_INPUT,
+            Place::Result => columns::TOOL_RESULT,
+            Place::Thinking => columns::THINKING,
+            Place::Notes | Place::Cron | Place::Prompts => EVERYWHERE,
+        }
+    });
+    if mask == 0 { EVERYWHERE } else { mask }
+}
+
+/// The entries that hold what is looked for.
+fn find(
+    conn: &Connection,
+    index: &Index<'_>,
+    pattern: &Pattern,
+    filters: &Filters<'_>,
+    mask: u8,
+) -> Result<(Matches, Option<Scanned>)> {
+    let mut matches = match pattern.wanted.is_empty() {
+        false => matching::find(index, &pattern.wanted, &pattern.unwanted, mask)?,
+        true => {
+            let everything = match pattern.literals.is_empty() || filters.sessions().is_some() {
+                true => Some(everything(conn, filters, mask)?),
+                false => None,
+            };
+            match everything {
+                // All of the ledger is looked through in the order of its bytes.
+                None => {
+                    let found = scan::scan(conn, pattern, mask, None)?;
+                    let mut matches = Matches::without_words(&found.entries);
+                    matches.leave_out(index, &pattern.unwanted, mask)?;
+                    return Ok((matches, Some(found.scanned)));
+                }
+                Some(mut everything) => {
+                    everything.leave_out(index, &pattern.unwanted, mask)?;
+                    everything
+                }
+            }
+        }
+    };
+    if !pattern.needs_text() {
+        return Ok((matches, None));
+    }
+    let among: Vec<i64> = matches.entries().collect();
+    let found = scan::scan(conn, pattern, mask, Some(&among))?;
+    matches.retain(|entry, _| {
+        Ok(found.entries.binary_search_by_key(&entry, |found| found.0).is_ok())
+    })?;
+    if pattern.wanted.is_empty() {
+        matches = Matches::without_words(&found.entries);
+    }
+    Ok((matches, Some(found.scanned)))
+}
+
+/// Every entry that has words in the columns of `mask`, of the sessions that pass.
+fn everything(conn: &Connection, filters: &Filters<'_>, mask: u8) -> Result<Matches> {
+    let mut entries: Vec<(i64, u8)> = Vec::new();
+    let mut add = |row: &rusqlite::Row<'_>| -> Result<()> {
+        let lengths = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+        let columns = index::filled_columns(lengths) & mask;
+        if columns != 0 {
+            entries.push((row.get(0)?, columns));
+        }
+        Ok(())
+    };
+    match filters.sessions() {
+        None => {
+            let mut statement =
+                conn.prepare_cached("SELECT id, sz FROM search_docsize ORDER BY id")?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                add(row)?;
+            }
+        }
+        Some(sessions) => {
+            let mut statement = conn.prepare_cached(
+                "SELECT e.id, d.sz FROM entry_rows e JOIN search_docsize d ON d.id = e.id
+                  WHERE e.session IS ?1",
+            )?;
+            let none = std::iter::once(None);
+            for session in sessions.iter().copied().map(Some).chain(none) {
+                let mut rows = statement.query([session])?;
+                while let Some(row) = rows.next()? {
+                    add(row)?;
+                }
+            }
+            entries.sort_unstable();
+        }
+    }
+    Ok(Matches::without_words(&entries))
+}
+
+/// Which of the matches fit best, in order, with their scores.
+fn best(
+    conn: &Connection,
+    index: &Index<'_>,
+    matches: &Matches,
+    limit: usize,
+) -> Result<Vec<(usize, Option<f64>)>> {
+    let weights = rank::Weights::new(index.totals(), matches.hits());
+    let mut scored = rank::best(conn, &weights, matches, limit)?;
+    scored.sort_unstable_by(|one, other| {
+        other.score.total_cmp(&one.score).then(one.entry.cmp(&other.entry))
+    });
+    // Of those that fit equally well the newest come first.
+    let mut best = Vec::with_capacity(limit.min(scored.len()));
+    for equals in scored.chunk_by(|one, other| one.score == other.score) {
+        let room = limit - best.len();
+        if room == 0 {
+            break;
+        }
+        if let [only] = equals {
+            best.push((only.at, Some(only.score)));
+            continue;
+        }
+        for (_, entry) in newest(conn, equals, |scored| scored.entry, room)? {
+            let found = equals.binary_search_by_key(&entry, |scored| scored.entry);
+            best.extend(found.ok().and_then(|at| equals.get(at)).map(|it| (it.at, Some(it.score))));
+        }
+    }
+    Ok(best)
+}
+
+/// The newest of the matches, in order.
+fn by_time(
+    conn: &Connection,
+    matches: &Matches,
+    limit: usize,
+) -> Result<Vec<(usize, Option<f64>)>> {
+    let found = newest(conn, matches.list(), |found| found.entry, limit)?;
+    Ok(found
+        .into_iter()
+        .filter_map(|(_, entry)| matches.find(entry))
+        .map(|at| (at, None))
+        .collect())
+}
+
+/// What the index does not hold.
+fn gaps(conn: &Connection) -> Result<SearchGaps> {
+    let (unprojected, partly_indexed): (i64, i64) = conn.query_row(
+        "SELECT (SELECT count(*) FROM records WHERE seq > (SELECT projected_to FROM ledger)),
+                (SELECT count(*) FROM partly_indexed)",
+        [],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    Ok(SearchGaps {
+        unprojected: unprojected.cast_unsigned(),
+        partly_indexed: partly_indexed.cast_unsigned(),
+        ..SearchGaps::default()
+    })
+}
+
+/// How many hits there would be in the model's reasoning.
+fn in_thinking(
+    index: &Index<'_>,
+    pattern: &Pattern,
+    filters: &[Filter],
+    conn: &Connection,
+) -> Result<u64> {
+    let mut matches = matching::find(index, &pattern.wanted, &pattern.unwanted, columns::THINKING)?;
+    let filters = Filters::new(conn, filters, &[Place::Thinking], true)?;
+    filters.apply(&mut matches)?;
+    Ok(matches.len() as u64)
+}

@@ -1,0 +1,105 @@
+//! The newest of many entries, by the agents' clocks.
+//!
+//! Entries are numbered as they were collected, which after an import says nothing about time. Few
+//! entries are looked up one by one; of many, the sessions are gone through from the one that was
+//! active last, until no other session can hold anything newer.
+
+use std::cmp::Reverse;
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::Result;
+
+/// Up to this many entries are looked up one by one.
+const FEW: usize = 4000;
+
+/// An entry and its time. Later times are greater, and no time is the oldest.
+pub(crate) type Timed = (Option<i64>, i64);
+
+/// The `limit` newest of `items`, which are in the order of their entries; the newest first.
+pub(crate) fn newest<T>(
+    conn: &Connection,
+    items: &[T],
+    entry_of: impl Fn(&T) -> i64,
+    limit: usize,
+) -> Result<Vec<Timed>> {
+    let mut found = Vec::new();
+    if items.len() <= FEW.max(limit) {
+        for entry in items.iter().map(entry_of) {
+            found.push((time(conn, entry)?, entry));
+        }
+    } else {
+        found = by_session(conn, items, &entry_of, limit)?;
+    }
+    keep_newest(&mut found, limit);
+    Ok(found)
+}
+
+fn time(conn: &Connection, entry: i64) -> Result<Option<i64>> {
+    Ok(conn
+        .prepare_cached("SELECT time FROM entry_rows WHERE id = ?1")?
+        .query_row([entry], |row| row.get(0))
+        .optional()?
+        .flatten())
+}
+
+fn by_session<T>(
+    conn: &Connection,
+    items: &[T],
+    entry_of: &impl Fn(&T) -> i64,
+    limit: usize,
+) -> Result<Vec<Timed>> {
+    // What belongs to no session, and provisional entries, whose sessions do not count them.
+    let provisional = items.partition_point(|item| entry_of(item) < 0);
+    let mut found = Vec::new();
+    for entry in items.iter().take(provisional).map(entry_of) {
+        found.push((time(conn, entry)?, entry));
+    }
+    let regular = items.get(provisional..).unwrap_or_default();
+    let is_wanted = |entry: i64| regular.binary_search_by_key(&entry, entry_of).is_ok();
+    of_session(conn, None, &is_wanted, &mut found)?;
+    keep_newest(&mut found, limit);
+    let mut statement = conn.prepare_cached(
+        "SELECT id, updated_at FROM sessions INDEXED BY sessions_by_time ORDER BY updated_at DESC",
+    )?;
+    let mut sessions = statement.query([])?;
+    while let Some(row) = sessions.next()? {
+        let (session, updated_at): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
+        let is_full = found.len() >= limit;
+        if is_full && found.last().is_some_and(|oldest| oldest.0 > updated_at) {
+            break;
+        }
+        let before = found.len();
+        of_session(conn, Some(session), &is_wanted, &mut found)?;
+        if found.len() > before {
+            keep_newest(&mut found, limit);
+        }
+    }
+    Ok(found)
+}
+
+fn keep_newest(found: &mut Vec<Timed>, limit: usize) {
+    found.sort_unstable_by_key(|timed| Reverse(*timed));
+    found.truncate(limit);
+}
+
+/// Adds the entries of a session that are wanted.
+fn of_session(
+    conn: &Connection,
+    session: Option<i64>,
+    is_wanted: &dyn Fn(i64) -> bool,
+    found: &mut Vec<Timed>,
+) -> Result<()> {
+    // Only the index is read; the rows of the few that count come after.
+    let mut statement = conn.prepare_cached(
+        "SELECT id FROM entry_rows INDEXED BY entries_by_session WHERE session IS ?1",
+    )?;
+    let mut rows = statement.query([session])?;
+    while let Some(row) = rows.next()? {
+        let entry = row.get(0)?;
+        if is_wanted(entry) {
+            found.push((time(conn, entry)?, entry));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! Several versions of one thing: an entry that was written again under the same id, a note that
+//! was edited. Each has words in the index, and people want one hit.
+
+use foldhash::{HashMap, HashMapExt, HashSet};
+use rusqlite::Connection;
+
+use super::matching::Matches;
+use crate::Result;
+
+/// Which version comes after which.
+pub(crate) struct Versions {
+    newer: HashMap<i64, i64>,
+}
+
+impl Versions {
+    pub(crate) fn read(conn: &Connection) -> Result<Versions> {
+        let mut newer = HashMap::new();
+        let mut statement = conn.prepare_cached(
+            "SELECT id, superseded_by FROM entry_rows INDEXED BY entries_superseded
+              WHERE superseded_by IS NOT NULL",
+        )?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            newer.insert(row.get(0)?, row.get(1)?);
+        }
+        // Whole files: each version is an entry of its own. Those of sessions are written once.
+        let mut statement = conn.prepare_cached(
+            "SELECT id, lead(id) OVER (PARTITION BY source ORDER BY id) FROM documents
+              WHERE session IS NULL",
+        )?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            if let Some(next) = row.get::<_, Option<i64>>(1)? {
+                newer.insert(row.get(0)?, next);
+            }
+        }
+        Ok(Versions { newer })
+    }
+
+    /// Whether there is a newer version.
+    pub(crate) fn is_older(&self, entry: i64) -> bool {
+        self.newer.contains_key(&entry)
+    }
+
+    /// Leaves out the entries of which a newer version matches, too.
+    pub(crate) fn keep_newest(&self, matches: &mut Matches) -> Result<()> {
+        if self.newer.is_empty() {
+            return Ok(());
+        }
+        let has_newer = |entry: &i64| {
+            let mut next = *entry;
+            // A chain of versions never comes back to its beginning: each is newer.
+            while let Some(newer) = self.newer.get(&next).filter(|newer| **newer > next) {
+                next = *newer;
+                if matches.find(next).is_some() {
+                    return true;
+                }
+            }
+            false
+        };
+        let older: HashSet<i64> = match self.newer.len() < matches.len() {
+            // There are few versions: those are looked for among the matches.
+            true => {
+                let matching =
+                    self.newer.keys().copied().filter(|old| matches.find(*old).is_some());
+                matching.filter(has_newer).collect()
+            }
+            false => matches.entries().filter(has_newer).collect(),
+        };
+        if !older.is_empty() {
+            matches.retain(|entry, _| Ok(!older.contains(&entry)))?;
+        }
+        Ok(())
+    }
+}

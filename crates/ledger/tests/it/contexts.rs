@@ -1,0 +1,160 @@
+//! What a model should see, asked of collected sessions. The rules themselves have their tests in
+//! `crates/transcript/tests/context`.
+
+use std::fs;
+use std::path::Path;
+
+use quipu_ledger::{Error, Ledger, SessionContext};
+use serde_json::{Value, json};
+
+use crate::home::{Home, MAIN, SESSION, line, uuid};
+use crate::rows::{DATABASE, real};
+
+const SESSIONS: &str = ".openclaw/agents/main/sessions";
+
+fn context(
+    ledger: &Ledger,
+    name: &str,
+    leaf: Option<&str>,
+) -> quipu_ledger::Result<SessionContext> {
+    let session = quipu_ledger::find_session(ledger, name)?;
+    quipu_ledger::context(ledger, session, leaf)
+}
+
+/// The context as it is printed.
+fn printed(home: &Home, name: &str, leaf: Option<&str>) -> Value {
+    let seen = context(&home.open(), name, leaf).unwrap();
+    serde_json::to_value(&seen.context).unwrap()
+}
+
+/// What users said in it.
+fn said(home: &Home, name: &str, leaf: Option<&str>) -> Vec<String> {
+    let context = printed(home, name, leaf);
+    let messages = context["messages"].as_array().unwrap();
+    messages.iter().map(|message| message["content"].as_str().unwrap_or("?").to_owned()).collect()
+}
+
+fn entry(id: &str, parent: Option<&str>) -> String {
+    let entry = json!({"type": "message", "id": id, "parentId": parent,
+        "message": {"role": "user", "content": id, "timestamp": 1}});
+    format!("{entry}\n")
+}
+
+fn header(id: &str) -> String {
+    format!("{}\n", json!({"type": "session", "version": 3, "id": id, "cwd": "/w"}))
+}
+
+#[test]
+fn r82_golden_contexts_of_collected_sessions() {
+    let home = Home::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transcript/fixtures/context");
+    let mut expected = Vec::new();
+    for reader in ["oc71", "pi73", "pi87"] {
+        for file in fs::read_dir(folder.join(reader)).unwrap() {
+            let path = file.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                let answer: Value =
+                    serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+                let text = fs::read_to_string(path.with_extension("jsonl")).unwrap();
+                let name = format!("{reader}-{}", path.file_stem().unwrap().to_str().unwrap());
+                home.write(&format!("{SESSIONS}/{name}.jsonl"), text);
+                expected.push((name, answer));
+            }
+        }
+    }
+    home.sync();
+    let ledger = home.open();
+    for (name, answer) in expected {
+        let seen = context(&ledger, &name, None).unwrap();
+        let ours = serde_json::to_value(&seen.context).unwrap();
+        for field in ["leaf", "model", "thinkingLevel", "messages"] {
+            assert_eq!(ours[field], answer[field], "{name}: {field}");
+        }
+    }
+}
+
+#[test]
+fn the_live_transcript_counts_and_older_ones_are_looked_into() {
+    let home = Home::new();
+    let path = format!("{SESSIONS}/s.jsonl");
+    let start = header("s") + &entry("a", None);
+    home.write(&path, start.clone() + &entry("b", Some("a")) + &entry("lost", Some("b")));
+    home.sync();
+    // A rewrite leaves an entry out; a backup holds yet another.
+    home.replace(&path, start.clone() + &entry("c", Some("a")));
+    home.write(&format!("{path}.bak-1-2"), start + &entry("d", Some("a")));
+    home.sync();
+    assert_eq!(said(&home, "s", None), ["a", "c"]);
+    assert_eq!(said(&home, "s", Some("lost")), ["a", "b", "lost"]);
+    assert_eq!(said(&home, "s", Some("d")), ["a", "d"]);
+    let error = context(&home.open(), "s", Some("nobody")).unwrap_err();
+    assert!(matches!(error, Error::NoMatch { what: "entry", .. }), "{error}");
+    // Put aside, it is still what it was.
+    home.rename(&path, &format!("{path}.deleted.2026-02-04T10-30-00.000Z"));
+    home.sync();
+    assert_eq!(said(&home, "s", None), ["a", "c"]);
+}
+
+#[test]
+fn a_last_line_without_an_end_is_read() {
+    let home = Home::new();
+    let text = header("s") + &entry("a", None) + entry("b", Some("a")).trim_end();
+    home.write(&format!("{SESSIONS}/s.jsonl"), text);
+    home.sync();
+    assert_eq!(said(&home, "s", None), ["a", "b"]);
+}
+
+#[test]
+fn a_long_session_takes_many_chunks() {
+    let home = Home::new();
+    let mut text = header("s") + &entry("0", None);
+    let long = "x".repeat(2 << 20);
+    for id in 1..3000 {
+        text += &entry(&id.to_string(), Some(&(id - 1).to_string()));
+    }
+    text += &entry(&long, Some("2999"));
+    home.write(&format!("{SESSIONS}/s.jsonl"), text);
+    home.sync();
+    let said = said(&home, "s", None);
+    assert_eq!(said.len(), 3001);
+    assert_eq!(said.last().unwrap().len(), long.len());
+}
+
+#[test]
+fn rows_of_a_database_have_contexts() {
+    let home = Home::new();
+    real(&home, "imported", DATABASE);
+    real(&home, "native", ".openclaw/agents/work/agent/openclaw-agent.sqlite");
+    home.sync();
+    let ids = home.all("SELECT session_id FROM sessions WHERE format = 'openclaw'");
+    assert_eq!(ids.len(), 3);
+    for id in ids {
+        let context = printed(&home, id.trim_matches('\''), None);
+        assert!(!context["messages"].as_array().unwrap().is_empty(), "{id}");
+        assert!(context["leaf"].is_string(), "{id}");
+    }
+}
+
+#[test]
+fn claude_code_sessions_have_contexts() {
+    let home = Home::new();
+    let (a, b) = (uuid(2), uuid(3));
+    home.write(MAIN, line("user", &a, None, "hello") + &line("assistant", &b, Some(&a), "hi"));
+    home.sync();
+    let context = printed(&home, SESSION, None);
+    assert_eq!(context["leaf"], json!(b));
+    let roles: Vec<&Value> =
+        context["messages"].as_array().unwrap().iter().map(|message| &message["role"]).collect();
+    assert_eq!(roles, ["user", "assistant"]);
+}
+
+#[test]
+fn a_session_of_prompts_alone_has_none() {
+    let home = Home::new();
+    let id = uuid(1);
+    let prompt = json!({"display": "hi", "timestamp": 1_770_000_000_000_i64, "project": "/w", "sessionId": id});
+    home.write(".claude/history.jsonl", format!("{prompt}\n"));
+    home.sync();
+    let error = context(&home.open(), &id, None).unwrap_err();
+    assert!(matches!(error, Error::NoMatch { what: "transcript of session", .. }), "{error}");
+}

@@ -1,0 +1,479 @@
+//! What a search finds: every word, whatever it is made of, and nothing that it was not asked for.
+
+use std::collections::{BTreeSet, HashMap};
+
+use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+use quipu_ledger::wire::{SearchAnswer, SearchHit};
+use quipu_ledger::{Error, Order, SearchRequest};
+use quipu_transcript::search::query::{self, Query, QueryError};
+
+use crate::home::*;
+
+fn parse(text: &str) -> Result<Query, QueryError> {
+    query::parse(text, &"2026-11-16T08:30:00[UTC]".parse().unwrap())
+}
+
+fn request(text: &str) -> SearchRequest {
+    SearchRequest { query: parse(text).unwrap(), ..SearchRequest::default() }
+}
+
+fn ask(home: &Home, request: &SearchRequest) -> SearchAnswer {
+    quipu_ledger::search(&home.open(), request).unwrap()
+}
+
+/// What is shown of the hits, sorted.
+#[track_caller]
+fn found(home: &Home, text: &str) -> Vec<String> {
+    let answer = ask(home, &request(text));
+    assert_eq!(answer.total, answer.hits.len() as u64, "{text}");
+    let mut found: Vec<String> = answer.hits.iter().map(|hit| hit.snippet.clone()).collect();
+    found.sort();
+    found
+}
+
+fn with_content(role: &str, number: u32, content: &str) -> String {
+    let plain = line(role, &uuid(number), None, "PLACE");
+    match role {
+        "assistant" => plain.replace("[{\"type\":\"text\",\"text\":\"PLACE\"}]", content),
+        _ => plain.replace("\"PLACE\"", content),
+    }
+}
+
+fn of_lines(lines: &[String]) -> Home {
+    let home = Home::quick();
+    home.write(MAIN, lines.concat());
+    home.sync();
+    home
+}
+
+fn said(texts: &[&str]) -> Home {
+    let lines: Vec<String> = texts
+        .iter()
+        .enumerate()
+        .map(|(number, text)| {
+            let text = serde_json::to_string(text).unwrap();
+            line("user", &uuid(number as u32), None, text.trim_matches('"'))
+        })
+        .collect();
+    of_lines(&lines)
+}
+
+/// Every fixture of both formats, a note and a run of a job.
+fn everything() -> Home {
+    let home = Home::quick();
+    copy(&fixtures("claude-code"), &home.path(".claude"));
+    copy(&fixtures("openclaw"), &home.path(".openclaw"));
+    home.sync();
+    home
+}
+
+// --- Every word ----------------------------------------------------------------------------------
+
+#[test]
+fn every_word_of_every_message_finds_it() {
+    let home = everything();
+    let mut pieces: HashMap<String, BTreeSet<i64>> = HashMap::new();
+    let conn = home.sql();
+    let mut statement = conn
+        .prepare(
+            "SELECT m.id, m.text FROM message_texts m JOIN entry_rows e ON e.id = m.id
+              WHERE e.superseded_by IS NULL",
+        )
+        .unwrap();
+    let mut rows = statement.query([]).unwrap();
+    while let Some(row) = rows.next().unwrap() {
+        let text: String = row.get(1).unwrap();
+        for piece in text.split_whitespace().filter(|piece| piece.len() < 200) {
+            pieces.entry(piece.to_owned()).or_default().insert(row.get(0).unwrap());
+        }
+    }
+    assert!(pieces.len() > 100, "{}", pieces.len());
+    for (piece, entries) in pieces {
+        // As a person pastes it, with quotes around it.
+        let typed = format!("\"{}\"", piece.replace('"', " "));
+        let hits: BTreeSet<i64> =
+            ask(&home, &request(&typed)).hits.iter().map(|hit| hit.number).collect();
+        assert!(entries.is_subset(&hits), "{piece:?} does not find {entries:?}: {hits:?}");
+    }
+}
+
+#[test]
+fn every_word_of_the_index_finds_all_its_entries() {
+    let home = everything();
+    let conn = home.sql();
+    conn.execute_batch("CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, search, instance)")
+        .unwrap();
+    let mut words: HashMap<String, BTreeSet<i64>> = HashMap::new();
+    let mut statement = conn.prepare("SELECT DISTINCT term, doc FROM temp.words").unwrap();
+    let mut rows = statement.query([]).unwrap();
+    while let Some(row) = rows.next().unwrap() {
+        words.entry(row.get(0).unwrap()).or_default().insert(row.get(1).unwrap());
+    }
+    for (word, entries) in words {
+        let request = SearchRequest { order: Order::Newest, ..request(&format!("in:all {word}")) };
+        let hits: BTreeSet<i64> = ask(&home, &request).hits.iter().map(|hit| hit.number).collect();
+        // Of several versions the newest is enough.
+        let missing: Vec<i64> = entries.difference(&hits).copied().collect();
+        for entry in missing {
+            let newer: Option<i64> = conn
+                .query_row("SELECT superseded_by FROM entry_rows WHERE id = ?1", [entry], |row| {
+                    row.get(0)
+                })
+                .unwrap();
+            assert!(newer.is_some_and(|newer| hits.contains(&newer)), "{word} in {entry}");
+        }
+    }
+}
+
+#[test]
+fn a75_nothing_that_is_typed_is_an_error() {
+    let home = said(&["a-b @x \"quoted\" foo_bar NEAR(me) c++", "nothing of it"]);
+    let config =
+        ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() };
+    let mut runner =
+        TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let ledger = home.open();
+    let typed = prop_oneof![
+        ".{0,40}",
+        "[a-c\"*():^@ \\-\\\\\0{}+]{0,30}",
+        "(NEAR|OR|AND|NOT|prose|rowid|rank|a|b|:|\\(|\\)|\\^|\\*| ){0,12}",
+    ];
+    runner
+        .run(&typed, |typed| {
+            match parse(&typed) {
+                Ok(query) => {
+                    let request = SearchRequest { query, limit: Some(3), ..Default::default() };
+                    prop_assert!(quipu_ledger::search(&ledger, &request).is_ok());
+                }
+                Err(QueryError::Value { .. } | QueryError::Time { .. }) => {}
+                Err(error) => prop_assert!(false, "{error}"),
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn a75_signs_do_not_hide_a_hit() {
+    let home = said(&["a-b @x \"quoted\" foo_bar NEAR(me) c++ x==y", "something else"]);
+    for typed in [
+        "a-b",
+        "@x",
+        "\"quoted\"",
+        "quoted",
+        "foo_bar",
+        "NEAR(",
+        "near(me)",
+        "c++",
+        "C++",
+        "x==y",
+        "a\0b",
+        "==",
+        "++",
+        "@",
+        "foo_b*",
+        "\"a-b @x\"",
+        "-absent a-b",
+        "-@@@ a",
+    ] {
+        assert_eq!(ask(&home, &request(typed)).total, 1, "{typed:?}");
+    }
+    for typed in ["a-c", "===", "foo_b", "\"b a\"", "a -b", "-== a", "col:x", "a OR b"] {
+        assert_eq!(ask(&home, &request(typed)).total, 0, "{typed:?}");
+    }
+    let parentheses = "(".repeat(5000);
+    assert_eq!(ask(&home, &request(&parentheses)).total, 0);
+    assert_eq!(ask(&home, &request(&format!("a {}", "b ".repeat(20_000)))).total, 1);
+}
+
+#[test]
+fn scripts_without_spaces_are_found_inside_a_run() {
+    let home = said(&["这个会话很长", "세션을 찾다", "résumé ПОИСК"]);
+    assert_eq!(found(&home, "会话"), ["这个会话很长"]);
+    assert_eq!(found(&home, "세션"), ["세션을 찾다"]);
+    assert_eq!(found(&home, "resume поиск"), ["résumé ПОИСК"]);
+    assert_eq!(found(&home, "-会话 长"), Vec::<String>::new());
+    let answer = ask(&home, &request("会话"));
+    assert_eq!(answer.scanned.unwrap().records, 3);
+    assert_eq!(answer.hits[0].marks, [(2, 4)]);
+}
+
+// --- Filters -------------------------------------------------------------------------------------
+
+#[test]
+fn filters_leave_out_what_they_say() {
+    let result = |error| {
+        format!(
+            r#"[{{"type":"tool_result","tool_use_id":"t1","is_error":{error},"content":"needle in a result"}}]"#
+        )
+    };
+    let call = r#"[{"type":"thinking","thinking":"needle in mind"},{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"grep needle src/auth.ts"}}]"#;
+    let home = of_lines(&[
+        line("user", &uuid(1), None, "needle of the human"),
+        with_content("assistant", 2, call)
+            .replace("\"parentUuid\":null", &format!("\"parentUuid\":\"{}\"", uuid(1))),
+        with_content("user", 3, &result("true"))
+            .replace("\"parentUuid\":null", &format!("\"parentUuid\":\"{}\"", uuid(2))),
+        line("assistant", &uuid(4), Some(&uuid(3)), "needle of the agent")
+            .replace("2026-01-12T10:30", "2026-03-12T10:30"),
+        line("user", &uuid(5), None, "another needle")
+            .replace("2026-01-12T10:30", "2026-03-13T10:30"),
+    ]);
+    home.write(
+        ".openclaw/agents/work/sessions/s1.jsonl",
+        "{\"type\":\"session\",\"version\":3,\"id\":\"s1\",\"timestamp\":\"2026-02-04T10:30:00.000Z\",\"cwd\":\"/srv/claw\"}\n\
+         {\"type\":\"message\",\"id\":\"a\",\"parentId\":null,\"timestamp\":\"2026-02-04T10:31:00.000Z\",\"message\":{\"role\":\"user\",\"content\":\"claw needle\"}}\n\
+         {\"type\":\"compaction\",\"id\":\"b\",\"parentId\":\"a\",\"timestamp\":\"2026-02-04T10:32:00.000Z\",\"summary\":\"short\",\"firstKeptEntryId\":\"a\",\"tokensBefore\":5}\n",
+    );
+    home.sync();
+    let human = "needle of the human";
+    let call = "Bash grep needle src/auth.ts";
+    let result = "needle in a result";
+    let agent = "needle of the agent";
+    let (other, claw) = ("another needle", "claw needle");
+    let check = |filters: &str, expected: &[&str]| {
+        let mut expected: Vec<&str> = expected.to_vec();
+        expected.sort_unstable();
+        assert_eq!(found(&home, &format!("needle {filters}")), expected, "{filters}");
+    };
+    check("", &[human, call, result, agent, other, claw]);
+    check("role:user", &[human, other, claw]);
+    check("role:assistant", &[call, agent]);
+    check("role:tool", &[result]);
+    check("role:user role:tool", &[human, other, claw, result]);
+    check("-role:user", &[call, result, agent]);
+    check("tool:bash", &[call, result]);
+    check("tool:ba*", &[call, result]);
+    check("-tool:Bash", &[human, agent, other, claw]);
+    check("is:error", &[result]);
+    check("-is:error in:result", &[]);
+    check("file:src/auth.ts", &[human, call, result, agent]);
+    check("project:shop", &[human, call, result, agent, other]);
+    check("-project:shop", &[claw]);
+    check("project:/srv/claw", &[claw]);
+    check("agent:work", &[claw]);
+    check("format:claude", &[human, call, result, agent, other]);
+    check("session:s1", &[claw]);
+    check("has:compaction", &[claw]);
+    check("since:2026-02-01", &[agent, other, claw]);
+    check("until:2026-02-04", &[human, call, result, claw]);
+    check("since:2026-02-01 until:2026-03-12", &[agent, claw]);
+    check("in:thinking", &["needle in mind"]);
+    check("in:all role:assistant", &[call, agent]);
+    check("in:input", &[call]);
+    check("in:result", &[result]);
+    check("in:text", &[human, agent, other, claw]);
+    check("in:notes", &[]);
+    check("in:text -of", &[other, claw]);
+    // Without words: the calls themselves, and all that passes.
+    assert_eq!(found(&home, "file:auth.ts"), ["Bash grep needle src/auth.ts", result]);
+    assert_eq!(found(&home, "is:error"), [result]);
+    assert_eq!(found(&home, "in:text role:assistant"), [agent]);
+    assert_eq!(found(&home, "in:thinking project:shop"), ["needle in mind"]);
+    assert_eq!(ask(&home, &request("role:user")).hits[0].snippet, other, "the newest first");
+    // What is only in the model's reasoning is told.
+    let answer = ask(&home, &request("mind"));
+    assert_eq!((answer.total, answer.gaps.in_thinking), (0, 1));
+    // Calls know their tool, results whether they failed.
+    let hit = |text: &str| -> SearchHit { ask(&home, &request(text)).hits[0].clone() };
+    let shown = hit("needle in:result");
+    assert_eq!((shown.tool.as_deref(), shown.is_error, shown.turn), (Some("Bash"), true, Some(1)));
+    assert_eq!(hit("another").turn, Some(2));
+    assert_eq!(hit("claw").turn, Some(1));
+}
+
+#[test]
+fn notes_jobs_and_prompts_belong_to_no_session() {
+    let home = Home::quick();
+    home.write(".openclaw/workspace/MEMORY.md", "Alice drinks tea.\n");
+    home.write(
+        ".openclaw/cron/runs/5145dbcf.jsonl",
+        "{\"timestamp\":\"2026-01-31T07:30:00.000Z\",\"jobId\":\"5145dbcf\",\"action\":\"finished\",\"status\":\"ok\",\"summary\":\"Made tea\"}\n",
+    );
+    home.sync();
+    home.write(".openclaw/workspace/MEMORY.md", "Alice drinks tea at five.\n");
+    home.sync();
+    assert_eq!(found(&home, "tea"), ["Alice drinks tea at five.", "Made tea"]);
+    assert_eq!(found(&home, "tea in:notes"), ["Alice drinks tea at five."]);
+    assert_eq!(found(&home, "tea in:cron"), ["Made tea"]);
+    assert_eq!(found(&home, "tea in:notes in:cron").len(), 2);
+    assert_eq!(found(&home, "tea agent:main"), ["Alice drinks tea at five."]);
+    assert_eq!(found(&home, "tea agent:other"), Vec::<String>::new());
+    assert_eq!(found(&home, "tea format:openclaw").len(), 2);
+    let hits = ask(&home, &request("tea in:notes")).hits;
+    assert_eq!((hits[0].session.as_deref(), hits[0].name.as_deref()), (None, Some("MEMORY.md")));
+    assert!(hits[0].time.is_some() && !hits[0].is_older);
+}
+
+// --- Versions and copies -------------------------------------------------------------------------
+
+#[test]
+fn of_several_versions_one_is_a_hit() {
+    let home = said(&["zero"]);
+    home.write(
+        MAIN,
+        [line("user", &uuid(1), None, "draft alpha"), line("user", &uuid(1), None, "draft beta")]
+            .concat(),
+    );
+    home.sync();
+    assert_eq!(found(&home, "draft"), ["draft beta"]);
+    let answer = ask(&home, &request("alpha"));
+    assert!(
+        answer.total == 1 && answer.hits[0].is_older,
+        "what only an older version says is found"
+    );
+    assert_eq!(
+        ask(&home, &SearchRequest { exact: Some("draft".to_owned()), ..Default::default() }).total,
+        1
+    );
+    // A copy in the same session is a sighting; a fork's is an entry of its own.
+    let copy = [line("user", &uuid(1), None, "draft beta")].concat();
+    home.write(&MAIN.replace("640ab4c7", "740ab4c7"), copy);
+    home.sync();
+    assert_eq!(found(&home, "draft"), ["draft beta", "draft beta"]);
+    let exact = SearchRequest { exact: Some("draft beta".to_owned()), ..Default::default() };
+    assert_eq!(ask(&home, &exact).total, 2);
+}
+
+#[test]
+fn archived_gone_and_sub_agents_are_found_and_marked() {
+    let home = everything();
+    home.write(".openclaw/agents/main/sessions/s9.jsonl.deleted.2026-02-04T10-30-00.000Z",
+        "{\"type\":\"session\",\"version\":3,\"id\":\"s9\",\"timestamp\":\"2026-02-04T10:30:00.000Z\",\"cwd\":\"/p\"}\n\
+         {\"type\":\"message\",\"id\":\"a\",\"parentId\":null,\"timestamp\":\"2026-02-04T10:31:00.000Z\",\"message\":{\"role\":\"user\",\"content\":\"xylophone\"}}\n");
+    home.write(MAIN, line("user", &uuid(1), None, "xylophone, too"));
+    home.write(
+        ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-b7172ef08e66/subagents/agent-a1.jsonl",
+        line("user", &uuid(2), None, "xylophone for you"),
+    );
+    home.sync();
+    home.remove(MAIN);
+    home.sync();
+    let mut marks: Vec<(String, String)> = ask(&home, &request("xylophone"))
+        .hits
+        .into_iter()
+        .map(|hit| (hit.state.unwrap(), hit.part.unwrap()))
+        .collect();
+    marks.sort();
+    let expected = [("deleted", "transcript"), ("gone", "transcript"), ("live", "subagent")];
+    assert_eq!(marks, expected.map(|(state, part)| (state.to_owned(), part.to_owned())));
+}
+
+// --- Without the index ---------------------------------------------------------------------------
+
+fn exact(text: &str) -> SearchRequest {
+    SearchRequest { exact: Some(text.to_owned()), ..Default::default() }
+}
+
+fn regex(text: &str) -> SearchRequest {
+    SearchRequest { regex: Some(text.to_owned()), ..Default::default() }
+}
+
+#[test]
+fn text_is_looked_through_letter_by_letter() {
+    let blob = "QUJD".repeat(400);
+    let long = format!("{} tail-end", "filler ".repeat(200_000));
+    let home =
+        said(&["let x = a[1];\n\"quoted\" tab\there", &blob, &long, "release v1.20 and v2.0"]);
+    let total = |request: &SearchRequest| ask(&home, request).total;
+    assert_eq!(total(&exact("a[1];\n\"quoted\" tab\t")), 1);
+    assert_eq!(total(&exact("A[1]")), 0, "case counts");
+    assert_eq!(total(&exact("QUJDQUJD")), 1, "also what is no word");
+    assert_eq!(total(&exact("tail-end")), 1, "also what is too much for the index");
+    assert_eq!(total(&request("tail")), 0);
+    assert_eq!(ask(&home, &request("filler")).gaps.partly_indexed, 1);
+    assert_eq!(ask(&home, &exact("filler")).gaps.partly_indexed, 0);
+    let answer = ask(&home, &regex(r"v\d+\.\d+"));
+    assert_eq!(answer.total, 1);
+    assert_eq!(answer.hits[0].marks, [(8, 13), (18, 22)]);
+    assert_eq!(answer.scanned.unwrap().records, 4);
+    assert_eq!(total(&regex(r"^release")), 1);
+    assert_eq!(total(&regex("")), 4);
+    // Words narrow it down, and so do filters.
+    let both = SearchRequest { query: parse("release").unwrap(), ..regex(r"\d") };
+    assert_eq!(ask(&home, &both).scanned.unwrap().records, 1);
+    let none = SearchRequest { query: parse("project:nowhere").unwrap(), ..regex(r"\d") };
+    assert_eq!(ask(&home, &none).total, 0);
+    let here = SearchRequest { query: parse("project:shop role:user").unwrap(), ..regex(r"v\d") };
+    assert_eq!(ask(&home, &here).total, 1);
+}
+
+#[test]
+fn a76_expressions_are_bounded() {
+    let home = said(&[&"a".repeat(100_000)]);
+    assert_eq!(ask(&home, &regex("(a+)+$")).total, 1);
+    for wrong in ["(", "a{1000000}{1000000}", &"(".repeat(5000), &"(a|b)*c{900}".repeat(10_000)] {
+        let error = quipu_ledger::search(&home.open(), &regex(wrong)).unwrap_err();
+        assert!(matches!(error, Error::Pattern { .. }), "{error:?}");
+    }
+}
+
+#[test]
+fn lines_longer_than_a_chunk_are_looked_through() {
+    let home = said(&["before"]);
+    let long = format!("{} needle {}", "x".repeat(1_500_000), "y ".repeat(700_000));
+    home.append(MAIN, line("user", &uuid(7), None, &long));
+    home.append(MAIN, line("user", &uuid(8), None, "after the needle"));
+    home.sync();
+    let answer = ask(&home, &exact("needle"));
+    assert_eq!(answer.total, 2);
+    assert!(answer.hits.iter().all(|hit| hit.snippet.contains("needle")));
+}
+
+// --- What is missing is said ---------------------------------------------------------------------
+
+#[test]
+fn a_damaged_index_is_an_error_and_not_an_empty_answer() {
+    let home = said(&["needle in a haystack", "another needle"]);
+    for damage in [
+        "UPDATE search_data SET block = x'00' WHERE id = 10",
+        "UPDATE search_data SET block = zeroblob(20) WHERE id > 100",
+        "UPDATE search_data SET block = substr(block, 1, length(block) / 2) WHERE id > 100",
+        "DELETE FROM search_data WHERE id = 10",
+    ] {
+        let conn = home.sql();
+        conn.execute(damage, []).unwrap();
+        let error = quipu_ledger::search(&home.open(), &request("needle"));
+        assert!(matches!(error, Err(Error::SearchIndex { .. })), "{damage}: {error:?}");
+        quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
+        assert_eq!(ask(&home, &request("needle")).total, 2);
+    }
+    home.sql().execute("UPDATE search_config SET v = 9 WHERE k = 'version'", []).unwrap();
+    let error = quipu_ledger::search(&home.open(), &request("needle"));
+    assert!(matches!(error, Err(Error::SearchIndex { .. })), "{error:?}");
+}
+
+#[test]
+fn what_is_not_indexed_yet_is_told() {
+    let home = said(&["one", "two", "three"]);
+    let all: i64 = home.one("SELECT projected_to FROM ledger");
+    home.sql().execute("UPDATE ledger SET projected_to = ?1", [all - 2]).unwrap();
+    assert_eq!(ask(&home, &request("one")).gaps.unprojected, 2);
+}
+
+#[test]
+fn what_stands_around_a_hit() {
+    let home = said(&["one", "two", "three", "four", "five"]);
+    let answer = ask(&home, &SearchRequest { around: 1, ..request("three") });
+    let around: Vec<(bool, &str)> =
+        answer.hits[0].around.iter().map(|near| (near.is_before, near.text.as_str())).collect();
+    assert_eq!(around, [(true, "two"), (false, "four")]);
+}
+
+#[test]
+fn the_unterminated_end_of_a_file_is_found() {
+    let home = said(&["one"]);
+    home.append(MAIN, line("user", &uuid(5), None, "waiting needle").trim_end());
+    home.sync();
+    std::fs::File::options()
+        .append(true)
+        .open(home.path(MAIN))
+        .unwrap()
+        .set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(3600))
+        .unwrap();
+    home.sync();
+    assert_eq!(found(&home, "needle"), ["waiting needle"]);
+    assert_eq!(ask(&home, &exact("needle")).total, 1);
+    assert_eq!(ask(&home, &SearchRequest { order: Order::Newest, ..request("needle") }).total, 1);
+}

@@ -1,0 +1,264 @@
+//! A Claude Code session as a context.
+//!
+//! The path is the chain of parents from the last message. A compaction begins a new root, so what
+//! was before it is not on the path; its summary is the user line behind it, and what it preserved
+//! follows that. Claude Code writes one line for each block of a response: they are joined, wherever
+//! they stand, and results of calls in parallel, which hang off their own call, are fetched.
+//! What Claude Code said itself in the model's name is left out. Blocks come in pi's shapes.
+
+mod answer;
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use super::plan::{self, Plan, Step};
+use super::row::{self, Kind, Models, Parent, Row};
+use super::tree::Tree;
+use crate::entry::{self, Block, Entry};
+use crate::format::{Format, Origin, Part};
+use crate::formats::claude_code::ClaudeCode;
+pub(super) use answer::{Response, What, end, put};
+
+/// What is remembered of a line.
+#[derive(Debug)]
+pub(super) struct Piece {
+    who: Who,
+    /// The response that it is a block of.
+    response: Option<Box<str>>,
+    model: Option<usize>,
+    calls: Vec<Box<str>>,
+    results: Vec<Box<str>>,
+    /// Of a boundary: the first line that was preserved, and the last line before it.
+    preserved: Option<(Box<str>, Box<str>)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    User,
+    Queued,
+    Summary,
+    Assistant,
+    Boundary,
+    /// Stands in the chain and says nothing to a model.
+    Nobody,
+}
+
+fn origin() -> Origin {
+    Origin::of(Part::Transcript, "")
+}
+
+pub(super) fn row(line: &str, number: usize, models: &mut Models) -> Option<Row> {
+    let entry = ClaudeCode.decode(&origin(), row::clean(line).as_bytes()).ok()?;
+    let boxed = |text: &Cow<'_, str>| Box::<str>::from(&**text);
+    let mut piece = Piece {
+        who: who(&entry),
+        response: entry.response.as_ref().map(|response| boxed(&response.id)),
+        model: None,
+        calls: Vec::new(),
+        results: Vec::new(),
+        preserved: None,
+    };
+    if piece.who == Who::Assistant {
+        piece.model = Some(models.add(Some("anthropic"), entry.model.as_deref()));
+    }
+    for block in &entry.blocks {
+        match block {
+            Block::ToolCall(call) => piece.calls.extend(call.id.as_ref().map(boxed)),
+            Block::ToolResult(result) => piece.results.extend(result.call_id.as_ref().map(boxed)),
+            _ => {}
+        }
+    }
+    let parent = match &entry.parent {
+        entry::Parent::Id(id) => Parent::Id(boxed(id)),
+        entry::Parent::After(id) => {
+            if let entry::Kind::Compaction(compaction) = &entry.kind {
+                piece.preserved =
+                    compaction.first_kept.as_ref().map(|first| (boxed(first), boxed(id)));
+            }
+            Parent::Root
+        }
+        entry::Parent::Root => Parent::Root,
+        entry::Parent::Unsaid => Parent::Unsaid,
+    };
+    Some(Row {
+        line: number,
+        id: entry.id.as_ref().map(boxed),
+        parent,
+        kind: Kind::Claude(Box::new(piece)),
+        is_side: entry.marks.is_sidechain,
+    })
+}
+
+fn who(entry: &Entry<'_>) -> Who {
+    match (&*entry.type_name, &entry.kind) {
+        (_, entry::Kind::Compaction(_)) => Who::Boundary,
+        ("user", _) if entry.marks.is_compact_summary => Who::Summary,
+        ("user", _) => Who::User,
+        // An error, or a word that Claude Code put in.
+        ("assistant", _)
+            if entry.model.is_none() && (entry.marks.is_error || entry.marks.is_meta) =>
+        {
+            Who::Nobody
+        }
+        ("assistant", _) => Who::Assistant,
+        ("attachment", entry::Kind::Message) => Who::Queued,
+        _ => Who::Nobody,
+    }
+}
+
+fn piece(row: &Row) -> Option<&Piece> {
+    match &row.kind {
+        Kind::Claude(piece) => Some(piece),
+        _ => None,
+    }
+}
+
+pub(super) fn tree(rows: &[Row]) -> Tree {
+    let who = |row: &Row| piece(row).map_or(Who::Nobody, |piece| piece.who);
+    let is_entry: Vec<bool> = rows.iter().map(|row| who(row) != Who::Nobody).collect();
+    let by_id = by_id(rows);
+    let mut parents = Vec::with_capacity(rows.len());
+    let mut before = None;
+    for (index, row) in rows.iter().enumerate() {
+        parents.push(match &row.parent {
+            Parent::Id(id) => by_id.get(&**id).copied(),
+            // Only what belongs to the conversation follows the line before it.
+            Parent::Unsaid if who(row) != Who::Nobody => before,
+            Parent::Unsaid | Parent::Root => None,
+        });
+        if who(row) != Who::Nobody && !row.is_side {
+            before = Some(index);
+        }
+    }
+    // In a sub-agent's own file everything is a side chain.
+    let speaks = |row: &&Row| matches!(who(row), Who::User | Who::Assistant | Who::Queued);
+    let is_all_side = rows.iter().filter(speaks).all(|row| row.is_side);
+    let leaf = rows.iter().rposition(|row| speaks(&row) && (is_all_side || !row.is_side));
+    Tree { parents, is_entry, leaf }
+}
+
+fn by_id(rows: &[Row]) -> HashMap<&str, usize> {
+    let named = rows.iter().enumerate();
+    named.filter_map(|(index, row)| Some((row.id.as_deref()?, index))).collect()
+}
+
+pub(super) fn plan(rows: &[Row], models: &Models, leaf: Option<usize>, path: &[usize]) -> Plan {
+    let mut model = None;
+    let mut steps = Steps { rows, out: VecDeque::new(), done: vec![false; rows.len()] };
+    let mut groups: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut results: HashMap<&str, usize> = HashMap::new();
+    let mut on_path = vec![false; rows.len()];
+    for row in path {
+        if let Some(is_on_path) = on_path.get_mut(*row) {
+            *is_on_path = true;
+        }
+    }
+    let mut ids = HashSet::new();
+    for (index, row) in rows.iter().enumerate() {
+        // What is written again has the same id.
+        let is_new =
+            on_path.get(index) == Some(&true) || row.id.as_deref().is_none_or(|id| ids.insert(id));
+        if let Some(piece) = piece(row).filter(|_| is_new) {
+            if let Some(response) = &piece.response {
+                groups.entry(response).or_default().push(index);
+            }
+            for call in &piece.results {
+                results.entry(call).or_insert(index);
+            }
+        }
+    }
+    let kept = path.first().map(|first| preserved(rows, *first)).unwrap_or_default();
+    // A boundary and its summary come first, then what was preserved, then the rest.
+    let is_head = |row: &&usize| {
+        let piece = rows.get(**row).and_then(piece);
+        piece.is_some_and(|piece| matches!(piece.who, Who::Boundary | Who::Summary))
+    };
+    let head = path.iter().take_while(is_head);
+    let rest = path.iter().skip_while(is_head);
+    for index in head.chain(&kept).chain(rest).copied() {
+        let Some(piece) = rows.get(index).and_then(piece) else { continue };
+        let what = match piece.who {
+            Who::User => What::User,
+            Who::Queued => What::Queued,
+            Who::Boundary => What::Boundary,
+            Who::Summary => What::Summary,
+            Who::Nobody => continue,
+            Who::Assistant => What::Assistant { begins: true },
+        };
+        if piece.who != Who::Assistant {
+            steps.add(index, what);
+            continue;
+        }
+        model = piece.model;
+        if steps.is_done(index) {
+            continue;
+        }
+        let alone = [index];
+        let group = piece.response.as_ref().and_then(|id| groups.get(&**id));
+        let group = group.map_or(&alone[..], Vec::as_slice);
+        let mut begins = true;
+        for row in group {
+            begins &= !steps.add(*row, What::Assistant { begins });
+        }
+        let pieces = group.iter().filter_map(|row| rows.get(*row).and_then(self::piece));
+        for call in pieces.flat_map(|piece| &piece.calls) {
+            if let Some(result) = results.get(&**call)
+                && on_path.get(*result) == Some(&false)
+            {
+                steps.add(*result, What::User);
+            }
+        }
+    }
+    let leaf = leaf.and_then(|row| rows.get(row)).map(Row::name);
+    Plan::new(leaf, model.and_then(|model| models.get(model)).cloned(), "off".into(), steps.out)
+}
+
+struct Steps<'a> {
+    rows: &'a [Row],
+    out: VecDeque<Step>,
+    done: Vec<bool>,
+}
+
+impl Steps<'_> {
+    fn is_done(&self, index: usize) -> bool {
+        self.done.get(index).copied().unwrap_or_default()
+    }
+
+    /// Adds a row, once. Returns whether it was added.
+    fn add(&mut self, index: usize, what: What) -> bool {
+        let (Some(row), Some(done)) = (self.rows.get(index), self.done.get_mut(index)) else {
+            return false;
+        };
+        if std::mem::replace(done, true) {
+            return false;
+        }
+        self.out.push_back(Step { line: row.line, what: plan::What::Claude(what), id: None });
+        true
+    }
+}
+
+/// The lines before a boundary that stay, oldest first.
+fn preserved(rows: &[Row], boundary: usize) -> Vec<usize> {
+    let said = rows.get(boundary).and_then(piece).and_then(|piece| piece.preserved.as_ref());
+    let Some((first, last)) = said else { return Vec::new() };
+    let by_id = by_id(rows);
+    let mut seen = vec![false; rows.len()];
+    let mut kept = Vec::new();
+    let mut at = by_id.get(&**last).copied();
+    while let Some(index) = at {
+        let Some(row) = rows.get(index) else { break };
+        if seen.get_mut(index).is_none_or(|seen| std::mem::replace(seen, true)) {
+            break;
+        }
+        kept.push(index);
+        if row.id.as_deref() == Some(&**first) {
+            kept.reverse();
+            return kept;
+        }
+        at = match &row.parent {
+            Parent::Id(id) => by_id.get(&**id).copied(),
+            _ => None,
+        };
+    }
+    Vec::new()
+}

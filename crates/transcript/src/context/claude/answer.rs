@@ -1,0 +1,184 @@
+//! Messages from the lines of a Claude Code session.
+
+use std::borrow::Cow;
+
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::origin;
+use crate::context::Message;
+use crate::context::messages::{Maker, time_of};
+use crate::context::object::{Object, list};
+use crate::context::plan;
+use crate::entry::{self, Block};
+use crate::format::Format;
+use crate::formats::claude_code::ClaudeCode;
+
+/// What a line of a plan is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::context) enum What {
+    User,
+    Queued,
+    Boundary,
+    Summary,
+    Assistant { begins: bool },
+}
+
+/// A response that is being put together.
+#[derive(Debug)]
+pub(in crate::context) enum Response {
+    Pieces {
+        head: Box<RawValue>,
+        blocks: Vec<Box<RawValue>>,
+    },
+    /// What the boundary said of the context's size.
+    Boundary(Option<u64>),
+}
+
+/// Takes one line of a plan.
+pub(in crate::context) fn put(
+    what: What,
+    line: &str,
+    open: &mut Option<Response>,
+    maker: &mut Maker,
+    out: &mut Vec<Message>,
+) {
+    let before = match what {
+        What::Assistant { begins: false } => None,
+        What::Summary => match open.take() {
+            Some(Response::Boundary(tokens)) => tokens,
+            other => {
+                *open = other;
+                end(open, maker, out);
+                None
+            }
+        },
+        _ => {
+            end(open, maker, out);
+            None
+        }
+    };
+    let Some(object) = Object::read(line) else { return };
+    let message = object.some("message").and_then(|message| Object::read(message.get()));
+    let time = object.get("timestamp").and_then(time_of);
+    match what {
+        What::User => {
+            user(message.as_ref().and_then(|message| message.some("content")), time, maker, out)
+        }
+        What::Queued => {
+            let attachment = object.get("attachment").and_then(|said| Object::read(said.get()));
+            let prompt = attachment.as_ref().and_then(|attachment| attachment.some("prompt"));
+            user(prompt, time, maker, out);
+        }
+        What::Boundary => {
+            let entry = ClaudeCode.decode(&origin(), line.as_bytes());
+            let tokens = entry.ok().and_then(|entry| match entry.kind {
+                entry::Kind::Compaction(compaction) => compaction.tokens_before,
+                _ => None,
+            });
+            *open = Some(Response::Boundary(tokens));
+        }
+        What::Summary => summary(line, before, time, out),
+        What::Assistant { .. } => {
+            let content = message.as_ref().and_then(|message| message.some("content"));
+            let blocks = content.and_then(list).unwrap_or_default();
+            let blocks = blocks.into_iter().map(ToOwned::to_owned);
+            match open {
+                Some(Response::Pieces { head, blocks: all }) => {
+                    all.extend(blocks);
+                    // How it ended and what it cost stands in the last piece.
+                    if let Some(newest) = object.json() {
+                        *head = newest;
+                    }
+                }
+                _ => {
+                    *open = object
+                        .json()
+                        .map(|head| Response::Pieces { head, blocks: blocks.collect() });
+                }
+            }
+        }
+    }
+}
+
+fn user(content: Option<&RawValue>, time: Option<i64>, maker: &mut Maker, out: &mut Vec<Message>) {
+    let Some(content) = content else { return };
+    let mut message = Object::default();
+    message.put("role", &"user");
+    message.set("content", Cow::Borrowed(content));
+    if let Some(time) = time {
+        message.put("timestamp", &time);
+    }
+    if let Some(message) = message.json() {
+        maker.speak(Cow::Owned(message), None, out);
+    }
+}
+
+fn summary(line: &str, tokens: Option<u64>, time: Option<i64>, out: &mut Vec<Message>) {
+    let Ok(entry) = ClaudeCode.decode(&origin(), line.as_bytes()) else { return };
+    let texts = entry.blocks.iter().filter_map(|block| match block {
+        Block::Text(text) => Some(&**text),
+        _ => None,
+    });
+    let mut message = Object::default();
+    message.put("role", &"compactionSummary");
+    message.put("summary", &texts.collect::<Vec<_>>().join("\n"));
+    if let Some(tokens) = tokens {
+        message.put("tokensBefore", &tokens);
+    }
+    if let Some(time) = time {
+        message.put("timestamp", &time);
+    }
+    out.extend(plan::message(&message));
+}
+
+/// Says what was put together, if anything was.
+pub(in crate::context) fn end(
+    open: &mut Option<Response>,
+    maker: &mut Maker,
+    out: &mut Vec<Message>,
+) {
+    let Some(Response::Pieces { head, blocks }) = open.take() else { return };
+    let Ok(entry) = ClaudeCode.decode(&origin(), head.get().as_bytes()) else { return };
+    let has_calls = blocks.iter().any(|block| {
+        Object::read(block.get())
+            .is_some_and(|block| block.text("type").is_some_and(|name| name == "tool_use"))
+    });
+    let mut message = Object::default();
+    message.put("role", &"assistant");
+    message.put("content", &blocks);
+    message.put("api", &"anthropic-messages");
+    message.put("provider", &"anthropic");
+    if let Some(model) = &entry.model {
+        message.put("model", model);
+    }
+    if let Some(usage) = entry.usage {
+        message.put("usage", &json!({
+            "input": usage.input,
+            "output": usage.output,
+            "cacheRead": usage.cache_read,
+            "cacheWrite": usage.cache_write,
+            "totalTokens": usage.total(),
+            "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": usage.cost_usd.unwrap_or(0.0)},
+        }));
+    }
+    let object = Object::read(head.get()).unwrap_or_default();
+    let written = object.some("message").and_then(|message| Object::read(message.get()));
+    let reason = written.as_ref().and_then(|message| message.text("stop_reason"));
+    message.put(
+        "stopReason",
+        &match reason.as_deref() {
+            Some("max_tokens") => "length",
+            Some("refusal") => "error",
+            Some("tool_use") => "toolUse",
+            _ if has_calls => "toolUse",
+            _ => "stop",
+        },
+    );
+    if let Some(time) = entry.time {
+        message.put("timestamp", &time.0);
+    }
+    if let Some(message) = message.json() {
+        maker.speak(Cow::Owned(message), None, out);
+    }
+}

@@ -1,0 +1,168 @@
+//! What a model should see for a leaf of a session: **context**.
+//!
+//! A session is read twice. First every line goes through [`Session::push`], which keeps only what
+//! the tree is made of (ids, parents, types); then a [`Plan`] says which few lines the answer needs,
+//! in order, and makes messages of them. So the size of a session bounds neither memory nor the time
+//! that its messages take, and nothing here recurses.
+//!
+//! Messages come out in pi's shapes, exactly as written wherever the record already has them.
+//! [`Rules`] says whose reading is followed; what the agents' readers and we do differently on
+//! purpose stands in docs/store.md. The answer is the reader's own. [`pairing`] is a step of its own
+//! behind it.
+
+mod claude;
+mod messages;
+mod object;
+mod openclaw;
+pub mod pairing;
+mod pi;
+mod plan;
+mod row;
+mod shapes;
+mod tree;
+mod window;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+pub use plan::Plan;
+pub use row::Model;
+use row::{Models, Row};
+use tree::Tree;
+
+/// Whose reader is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rules {
+    /// pi 0.87: the last line is the leaf, a line without a parent is a root of its own, and lines of
+    /// unknown types stand on the path.
+    Pi,
+    /// OpenClaw 2026.7.1, with the `reset` of later releases: `leaf` lines move the leaf, side lines
+    /// never are it, a line that says nothing of its parent follows the leaf, and lines of unknown
+    /// types are seen through.
+    OpenClaw,
+    /// Claude Code: the chain of parents from the last message, pieces of one response joined.
+    ClaudeCode,
+}
+
+impl Rules {
+    /// The rules for sessions of the format of that name.
+    pub fn of_format(name: &str) -> Option<Rules> {
+        match name {
+            "openclaw" => Some(Rules::OpenClaw),
+            "pi" => Some(Rules::Pi),
+            "claude-code" => Some(Rules::ClaudeCode),
+            _ => None,
+        }
+    }
+}
+
+/// Which leaf to look from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At<'a> {
+    /// The one that the format's own rule finds.
+    Leaf,
+    /// Before the first entry: nothing is there.
+    Root,
+    /// The entry with that id; an entry without one is called `#` and its line's number.
+    Entry(&'a str),
+}
+
+/// What a model should see.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Context {
+    /// The entry that it was looked from.
+    pub leaf: Option<String>,
+    /// The model in use there.
+    pub model: Option<Model>,
+    /// The thinking level there.
+    pub thinking_level: String,
+    /// The messages, oldest first.
+    pub messages: Vec<Message>,
+}
+
+/// One message in pi's shape, as JSON.
+#[derive(Debug, Clone, Serialize)]
+#[serde(transparent)]
+pub struct Message(Box<RawValue>);
+
+impl Message {
+    /// The message's JSON text.
+    pub fn json(&self) -> &str {
+        self.0.get()
+    }
+}
+
+/// The lines of a session, as far as its tree needs them.
+#[derive(Debug)]
+pub struct Session {
+    rules: Rules,
+    rows: Vec<Row>,
+    models: Models,
+    lines: usize,
+}
+
+impl Session {
+    /// A session without lines.
+    pub fn new(rules: Rules) -> Session {
+        Session { rules, rows: Vec::new(), models: Models::default(), lines: 0 }
+    }
+
+    /// Takes the next line, whatever it holds. Lines that are not JSON count, and say nothing: the
+    /// readers skip them too.
+    pub fn push(&mut self, line: &str) {
+        let row = match self.rules {
+            Rules::ClaudeCode => claude::row(line, self.lines, &mut self.models),
+            Rules::Pi | Rules::OpenClaw => row::read(line, self.lines, &mut self.models),
+        };
+        self.rows.extend(row);
+        self.lines += 1;
+    }
+
+    /// How many lines there are.
+    pub fn lines(&self) -> usize {
+        self.lines
+    }
+
+    /// Whether an entry of that name is there.
+    pub fn has(&self, id: &str) -> bool {
+        let numbered = row::line_of(id);
+        self.rows.iter().any(|row| row.id.as_deref() == Some(id) || numbered == Some(row.line))
+    }
+
+    /// What to read for the context. `None` if there is no such entry.
+    pub fn plan(&self, at: At<'_>) -> Option<Plan> {
+        let tree = self.tree();
+        let leaf = match at {
+            At::Leaf => tree.leaf,
+            At::Root => None,
+            At::Entry(id) => Some(tree.find(&self.rows, id)?),
+        };
+        let path = tree.path(leaf);
+        Some(match self.rules {
+            Rules::ClaudeCode => claude::plan(&self.rows, &self.models, leaf, &path),
+            Rules::Pi | Rules::OpenClaw => {
+                plan::of_path(&self.rows, &self.models, &tree, leaf, &path)
+            }
+        })
+    }
+
+    fn tree(&self) -> Tree {
+        match self.rules {
+            Rules::Pi => pi::tree(&self.rows),
+            Rules::OpenClaw => openclaw::tree(&self.rows),
+            Rules::ClaudeCode => claude::tree(&self.rows),
+        }
+    }
+}
+
+/// The context of a session that is in memory.
+pub fn context(rules: Rules, lines: &[&str], at: At<'_>) -> Option<Context> {
+    let mut session = Session::new(rules);
+    lines.iter().for_each(|line| session.push(line));
+    let mut plan = session.plan(at)?;
+    while let Some(number) = plan.next_line() {
+        plan.put(lines.get(number).copied().unwrap_or_default());
+    }
+    Some(plan.finish())
+}

@@ -1,0 +1,218 @@
+//! Calls and results of tools, put together so that every provider accepts them: each result
+//! directly behind the message that called, one for each call, none without a call.
+//!
+//! The rules are those by which OpenClaw repairs a history before it is sent. Results that stand
+//! elsewhere are moved behind their call; what is missing becomes an error that says so, unless the
+//! call itself failed or was stopped; of several results the first counts, but a real one more than
+//! one that stood for it; what answers nothing is left out. A result without an id answers the oldest
+//! open call of the message before it. Where an id is used again later, each call has results of its
+//! own.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::Message;
+use super::object::{Object, list};
+use super::shapes;
+
+/// What stands for a result that is missing, word for word as OpenClaw says it.
+const MISSING: &str = "[openclaw] missing tool result in session history; inserted synthetic error \
+                       result for transcript repair.";
+
+/// Marks such a result.
+const MARK: &str = "openclawSyntheticMissingToolResult";
+
+/// What pairing changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Repairs {
+    /// Results that were missing and are now said to be.
+    pub added: usize,
+    /// Results that stood elsewhere.
+    pub moved: usize,
+    /// Results of calls that have one already.
+    pub duplicates: usize,
+    /// Results that answer nothing.
+    pub orphans: usize,
+}
+
+/// A message with calls, and what answers each.
+struct Caller {
+    calls: Vec<Call>,
+    /// It failed or was stopped: what it did not get, it never asked for.
+    is_broken: bool,
+    time: Option<Box<RawValue>>,
+}
+
+struct Call {
+    id: String,
+    name: String,
+    /// The message that answers it.
+    result: Option<usize>,
+    is_synthetic: bool,
+}
+
+/// Puts results behind their calls. Linear in the length of the messages.
+pub fn pair(messages: Vec<Message>) -> (Vec<Message>, Repairs) {
+    let mut repairs = Repairs::default();
+    let mut messages: Vec<Option<Message>> = messages.into_iter().map(Some).collect();
+    let mut callers: HashMap<usize, Caller> = HashMap::new();
+    // The message that called an id last, and which of its calls that was.
+    let mut called: HashMap<String, (usize, usize)> = HashMap::new();
+    let mut last = None;
+    // Results that may have no id look for an open call here.
+    let mut open = 0;
+    let mut is_result = vec![false; messages.len()];
+    for index in 0..messages.len() {
+        let Some(Some(message)) = messages.get_mut(index) else { continue };
+        match read(message) {
+            Some(Part::Calls(caller)) => {
+                for (place, call) in caller.calls.iter().enumerate() {
+                    called.insert(call.id.clone(), (index, place));
+                }
+                callers.insert(index, caller);
+                last = Some(index);
+                open = 0;
+            }
+            Some(Part::Result { id, is_synthetic }) => {
+                if let Some(is) = is_result.get_mut(index) {
+                    *is = true;
+                }
+                let place = match id {
+                    Some(id) => called.get(&id).copied(),
+                    None => last.and_then(|last| {
+                        let calls = &callers.get(&last)?.calls;
+                        let is_open = |place: &usize| {
+                            calls.get(*place).is_some_and(|call| call.result.is_none())
+                        };
+                        let place = (open..calls.len()).find(is_open)?;
+                        open = place + 1;
+                        Some((last, place))
+                    }),
+                };
+                let found = place.and_then(|(caller, place)| {
+                    let is_near = Some(caller) == last;
+                    let caller = callers.get_mut(&caller)?;
+                    // A call that failed takes no results from beyond the next one.
+                    (is_near || !caller.is_broken).then(|| caller.calls.get_mut(place))?
+                });
+                match found {
+                    None => repairs.orphans += 1,
+                    Some(call) if call.result.is_none() || call.is_synthetic && !is_synthetic => {
+                        repairs.duplicates += usize::from(call.result.is_some());
+                        call.result = Some(index);
+                        call.is_synthetic = is_synthetic;
+                    }
+                    Some(_) => repairs.duplicates += 1,
+                }
+            }
+            None => {}
+        }
+    }
+    let mut out = Vec::with_capacity(messages.len());
+    for index in 0..messages.len() {
+        if is_result.get(index) == Some(&true) {
+            continue;
+        }
+        out.extend(messages.get_mut(index).and_then(Option::take));
+        let Some(caller) = callers.remove(&index) else { continue };
+        let mut behind = index + 1;
+        for call in caller.calls {
+            let found = call.result.and_then(|result| {
+                let message = messages.get_mut(result)?.take()?;
+                Some((result, message))
+            });
+            match found {
+                Some((result, message)) => {
+                    repairs.moved += usize::from(result != behind);
+                    behind = result + 1;
+                    out.push(named(message, &call.id, &call.name));
+                }
+                None if caller.is_broken => {}
+                None => {
+                    repairs.added += 1;
+                    out.extend(missing(&call, caller.time.as_deref()));
+                }
+            }
+        }
+    }
+    (out, repairs)
+}
+
+enum Part {
+    Calls(Caller),
+    Result { id: Option<String>, is_synthetic: bool },
+}
+
+fn read(message: &Message) -> Option<Part> {
+    let message = Object::read(message.json())?;
+    let role = message.text("role")?;
+    match &*role {
+        "assistant" => {
+            let mut calls: Vec<Call> = Vec::new();
+            let mut names = std::collections::HashSet::new();
+            for (id, name) in message.get("content").map(shapes::calls).unwrap_or_default() {
+                if names.insert(id.clone()) {
+                    calls.push(Call { id, name, result: None, is_synthetic: false });
+                }
+            }
+            let reason = message.text("stopReason");
+            let is_broken = matches!(reason.as_deref(), Some("error" | "aborted"));
+            let time = message.some("timestamp").map(ToOwned::to_owned);
+            (!calls.is_empty()).then_some(Part::Calls(Caller { calls, is_broken, time }))
+        }
+        "toolResult" => {
+            let id = shapes::id_of_result(&message);
+            Some(Part::Result { id, is_synthetic: is_synthetic(&message) })
+        }
+        _ => None,
+    }
+}
+
+fn is_synthetic(result: &Object<'_>) -> bool {
+    if result.get("isError").is_none_or(|value| value.get() != "true") {
+        return false;
+    }
+    let details = result.get("details").and_then(|details| Object::read(details.get()));
+    if details.is_some_and(|details| details.get(MARK).is_some_and(|mark| mark.get() == "true")) {
+        return true;
+    }
+    let blocks = result.get("content").and_then(list).unwrap_or_default().into_iter();
+    blocks
+        .filter_map(|block| Object::read(block.get()))
+        .any(|block| block.text("text").is_some_and(|text| text == MISSING))
+}
+
+/// A result that says which call it answers, and which tool it is from.
+fn named(message: Message, id: &str, name: &str) -> Message {
+    let Some(mut object) = Object::read(message.json()) else { return message };
+    let said = object.text("toolName").map(Cow::into_owned);
+    let has_id = object.text("toolCallId").is_some_and(|said| !said.trim().is_empty());
+    let trimmed = said.as_deref().map(str::trim).filter(|said| !said.is_empty());
+    let wanted = trimmed.or(Some(name).filter(|name| !name.is_empty())).unwrap_or("unknown");
+    if has_id && said.as_deref() == Some(wanted) {
+        return message;
+    }
+    if !has_id {
+        object.put("toolCallId", &id);
+    }
+    object.put("toolName", &wanted);
+    object.json().map_or_else(|| message.clone(), Message)
+}
+
+/// An error in the place of a result. Its time is that of the call: nothing here reads a clock.
+fn missing(call: &Call, time: Option<&RawValue>) -> Option<Message> {
+    let mut message = Object::default();
+    message.put("role", &"toolResult");
+    message.put("toolCallId", &call.id);
+    message.put("toolName", &if call.name.is_empty() { "unknown" } else { &call.name });
+    message.put("content", &json!([{"type": "text", "text": MISSING}]));
+    message.put("details", &json!({ MARK: true }));
+    message.put("isError", &true);
+    if let Some(time) = time {
+        message.set("timestamp", Cow::Borrowed(time));
+    }
+    message.json().map(Message)
+}

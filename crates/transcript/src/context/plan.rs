@@ -1,0 +1,219 @@
+//! Which lines make up a context, and what each is for.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use serde_json::value::RawValue;
+
+use super::messages::Maker;
+use super::object::Object;
+use super::row::{self, Kind, Model, Models, Role, Row};
+use super::tree::Tree;
+use super::window;
+use super::{Context, Message, claude, shapes};
+
+/// The lines that a context is made from. Ask for [`Plan::next_line`], hand its text to
+/// [`Plan::put`], until there is none; then [`Plan::finish`].
+#[derive(Debug)]
+pub struct Plan {
+    steps: VecDeque<Step>,
+    context: Context,
+    maker: Maker,
+    edits: HashMap<String, Box<RawValue>>,
+    /// Calls in what a reset keeps.
+    kept_calls: HashSet<String>,
+    /// The response that is being put together.
+    pub(super) response: Option<claude::Response>,
+}
+
+/// One line and what to do with it.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) line: usize,
+    pub(super) what: What,
+    /// The entry's id, where an edit may speak of it.
+    pub(super) id: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    /// An edit of another entry.
+    Edit,
+    Message {
+        is_bare: bool,
+    },
+    /// A message that a reset keeps.
+    Kept {
+        is_bare: bool,
+        is_result: bool,
+    },
+    Custom,
+    BranchSummary,
+    Compaction,
+    Claude(claude::What),
+}
+
+impl Plan {
+    pub(super) fn new(
+        leaf: Option<String>,
+        model: Option<Model>,
+        thinking_level: String,
+        steps: VecDeque<Step>,
+    ) -> Plan {
+        Plan {
+            steps,
+            context: Context { leaf, model, thinking_level, messages: Vec::new() },
+            maker: Maker::default(),
+            edits: HashMap::new(),
+            kept_calls: HashSet::new(),
+            response: None,
+        }
+    }
+
+    /// How many lines are still wanted.
+    pub fn lines_left(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// All lines that are still wanted, in order.
+    pub fn lines(&self) -> impl Iterator<Item = usize> {
+        self.steps.iter().map(|step| step.line)
+    }
+
+    /// The line that is wanted next, counted from 0.
+    pub fn next_line(&self) -> Option<usize> {
+        self.steps.front().map(|step| step.line)
+    }
+
+    /// Takes the text of the line that was wanted.
+    pub fn put(&mut self, line: &str) {
+        let Some(step) = self.steps.pop_front() else { return };
+        let line = row::clean(line);
+        let edit = step.id.as_ref().and_then(|id| self.edits.get(id)).map(|edit| &**edit);
+        let out = &mut self.context.messages;
+        match step.what {
+            What::Edit => {
+                let edit = Object::read(line);
+                let replacement = edit.as_ref().and_then(|edit| edit.get("replacement"));
+                self.edits.extend(step.id.zip(replacement.map(ToOwned::to_owned)));
+            }
+            What::Message { is_bare } => self.maker.message(line, is_bare, edit, out),
+            What::Kept { is_bare, is_result } => {
+                let first = out.len();
+                self.maker.message(line, is_bare, edit, out);
+                self.keep(first, is_result);
+            }
+            What::Custom => self.maker.custom(line, edit, out),
+            What::BranchSummary => self.maker.branch_summary(line, edit, out),
+            What::Compaction => self.maker.compaction(line, edit, out),
+            What::Claude(what) => {
+                claude::put(what, line, &mut self.response, &mut self.maker, out);
+            }
+        }
+    }
+
+    /// A reset keeps what users and the model said, and results of calls that it keeps too.
+    fn keep(&mut self, first: usize, is_result: bool) {
+        let out = &mut self.context.messages;
+        if is_result {
+            let is_kept = out
+                .get(first)
+                .and_then(|message| Object::read(message.json()))
+                .is_some_and(|message| {
+                    let id = shapes::id_of_result(&message);
+                    id.is_some_and(|id| self.kept_calls.contains(&id))
+                });
+            if !is_kept {
+                out.truncate(first);
+            }
+            return;
+        }
+        for message in out.iter().skip(first) {
+            let message = Object::read(message.json());
+            let content = message.as_ref().and_then(|message| message.get("content"));
+            let calls = content.map(shapes::calls).unwrap_or_default();
+            self.kept_calls.extend(calls.into_iter().map(|(id, _)| id));
+        }
+    }
+
+    /// The context.
+    pub fn finish(mut self) -> Context {
+        claude::end(&mut self.response, &mut self.maker, &mut self.context.messages);
+        self.context
+    }
+}
+
+/// The plan for a path of a pi or OpenClaw session.
+pub(super) fn of_path(
+    rows: &[Row],
+    models: &Models,
+    tree: &Tree,
+    leaf: Option<usize>,
+    path: &[usize],
+) -> Plan {
+    let mut model = None;
+    let mut thinking = "off";
+    for row in path.iter().filter_map(|row| rows.get(*row)) {
+        match &row.kind {
+            Kind::Thinking(level) => thinking = level,
+            Kind::ModelChange(said) | Kind::Message { model: Some(said), .. } => {
+                model = Some(*said)
+            }
+            _ => {}
+        }
+    }
+    let window = window::window(rows, tree, path);
+    let boundary = window.boundary.and_then(|row| rows.get(row));
+    let is_reset = boundary.is_some_and(|row| matches!(row.kind, Kind::Reset(_)));
+    let mut edits = VecDeque::new();
+    let mut steps = VecDeque::new();
+    let kept = window.kept.iter().map(|row| (row, true));
+    let after = window.after.iter().map(|row| (row, false));
+    let chosen = kept.chain(after).filter_map(|(row, is_kept)| Some((rows.get(*row)?, is_kept)));
+    for (row, is_kept) in boundary.map(|row| (row, false)).into_iter().chain(chosen) {
+        let step = |what| Step { line: row.line, what, id: row.id.as_deref().map(str::to_owned) };
+        match &row.kind {
+            Kind::Edit(target) => edits.push_back(Step {
+                line: row.line,
+                what: What::Edit,
+                id: Some(target.to_string()),
+            }),
+            Kind::Message { role, is_bare, .. } if is_kept && is_reset => match role {
+                Role::User | Role::Assistant | Role::Result => {
+                    let is_result = *role == Role::Result;
+                    steps.push_back(step(What::Kept { is_bare: *is_bare, is_result }));
+                }
+                _ => {}
+            },
+            Kind::Message { role: Role::Missing, .. } => {}
+            Kind::Message { is_bare, .. } => {
+                steps.push_back(step(What::Message { is_bare: *is_bare }));
+            }
+            Kind::Custom if !(is_kept && is_reset) => steps.push_back(step(What::Custom)),
+            Kind::BranchSummary if !(is_kept && is_reset) => {
+                steps.push_back(step(What::BranchSummary));
+            }
+            // Earlier ones, which may stand among what is kept, are stood for by the last.
+            Kind::Compaction(_)
+                if window
+                    .boundary
+                    .and_then(|at| rows.get(at))
+                    .is_some_and(|at| at.line == row.line) =>
+            {
+                steps.push_back(step(What::Compaction));
+            }
+            _ => {}
+        }
+    }
+    // Edits are read first: they stand behind what they change.
+    edits.append(&mut steps);
+    let leaf = leaf.and_then(|row| rows.get(row)).map(Row::name);
+    let model = model.and_then(|model| models.get(model)).cloned();
+    let mut plan = Plan::new(leaf, model, thinking.to_owned(), edits);
+    plan.maker.has_hooks = row::version(rows).has_hooks();
+    plan
+}
+
+/// Used where messages are made outside of a plan.
+pub(super) fn message(object: &Object<'_>) -> Option<Message> {
+    object.json().map(Message)
+}

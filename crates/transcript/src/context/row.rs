@@ -1,0 +1,315 @@
+//! One line, as far as the tree and the choice of messages need it.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde::Serialize;
+use serde::de::IgnoredAny;
+
+use crate::json::{self, Nullable, Odd, Word, fields, non_empty};
+
+/// A line that holds JSON. Its place among such lines is what version 1 counts by.
+#[derive(Debug)]
+pub(super) struct Row {
+    /// Its number in the session, from 0.
+    pub(super) line: usize,
+    pub(super) id: Option<Box<str>>,
+    pub(super) parent: Parent,
+    pub(super) kind: Kind,
+    /// Appended beside the conversation.
+    pub(super) is_side: bool,
+}
+
+impl Row {
+    /// What people call it.
+    pub(super) fn name(&self) -> String {
+        match &self.id {
+            Some(id) => id.to_string(),
+            None => format!("#{}", self.line + 1),
+        }
+    }
+}
+
+/// The line that `#` and a number mean.
+pub(super) fn line_of(name: &str) -> Option<usize> {
+    name.strip_prefix('#')?.parse::<usize>().ok()?.checked_sub(1)
+}
+
+/// What a line says about its parent.
+#[derive(Debug)]
+pub(super) enum Parent {
+    Unsaid,
+    Root,
+    Id(Box<str>),
+}
+
+/// What a line is.
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// The header, with its version where it is a number.
+    Header(Version),
+    Message {
+        role: Role,
+        model: Option<ModelId>,
+        is_bare: bool,
+    },
+    Custom,
+    BranchSummary,
+    Compaction(Kept),
+    Reset(Kept),
+    ModelChange(ModelId),
+    Thinking(Box<str>),
+    Edit(Box<str>),
+    /// Entries of the conversation's tree that no model sees: labels, state, bills, names.
+    State,
+    Leaf(LeafMove),
+    /// A type that nobody knows.
+    Unknown,
+    /// JSON that is not an object.
+    Nothing,
+    /// A piece of a Claude Code session.
+    Claude(Box<super::claude::Piece>),
+}
+
+/// A header's version.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Version {
+    Absent,
+    Number(f64),
+    /// Not a number, so neither old nor new.
+    Word,
+}
+
+impl Version {
+    /// Ids and parents are not in the file: entries follow each other.
+    pub(super) fn is_linear(self) -> bool {
+        match self {
+            Version::Absent => true,
+            Version::Number(number) => number < 2.0,
+            Version::Word => false,
+        }
+    }
+
+    /// Custom messages have another role's name.
+    pub(super) fn has_hooks(self) -> bool {
+        match self {
+            Version::Absent => true,
+            Version::Number(number) => number < 3.0,
+            Version::Word => false,
+        }
+    }
+}
+
+/// The version of the first header. A session without one is what other lines make of it.
+pub(super) fn version(rows: &[Row]) -> Version {
+    rows.iter()
+        .find_map(|row| match row.kind {
+            Kind::Header(version) => Some(version),
+            _ => None,
+        })
+        .unwrap_or(Version::Number(3.0))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    User,
+    Assistant,
+    Result,
+    System,
+    Other,
+    /// The message says none, or is no message.
+    Missing,
+}
+
+/// What stays beside a summary, in all the ways to say it.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    pub(super) first: Option<Box<str>>,
+    /// Among the lines that hold JSON; version 1.
+    pub(super) first_index: Option<u64>,
+    /// How many messages do not stay.
+    pub(super) compacted: Option<u64>,
+}
+
+/// Where a `leaf` line moves the leaf. The outer `None` is a word that is missing or odd.
+#[derive(Debug)]
+pub(super) struct LeafMove {
+    pub(super) target: Option<Option<Box<str>>>,
+    /// Where the next line is appended, if it says so.
+    pub(super) append: Option<Option<Box<str>>>,
+    /// Its mode is one that we know.
+    pub(super) is_known: bool,
+}
+
+/// A model, as pi names it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Model {
+    /// Who offers it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// Its name there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_id: Option<String>,
+}
+
+/// A model's place in [`Models`].
+pub(super) type ModelId = usize;
+
+/// The models of a session, each once.
+#[derive(Debug, Default)]
+pub(super) struct Models {
+    all: Vec<Model>,
+    places: HashMap<Model, ModelId>,
+}
+
+impl Models {
+    pub(super) fn add(&mut self, provider: Option<&str>, model: Option<&str>) -> ModelId {
+        let model =
+            Model { provider: provider.map(str::to_owned), model_id: model.map(str::to_owned) };
+        if let Some(place) = self.places.get(&model) {
+            return *place;
+        }
+        let place = self.all.len();
+        self.all.push(model.clone());
+        self.places.insert(model, place);
+        place
+    }
+
+    pub(super) fn get(&self, place: ModelId) -> Option<&Model> {
+        self.all.get(place)
+    }
+}
+
+fields! {
+    struct Line<'a> {
+        "type" => type_name: Cow<'a, str>,
+        "id" => id: Word<'a>,
+        "parentId" => parent: Nullable<Word<'a>>,
+        "message" => message: MessageHead<'a>,
+        "role" => role: Cow<'a, str>,
+        "version" => version: Word<'a>,
+        "provider" => provider: Cow<'a, str>,
+        "modelId" => model_id: Cow<'a, str>,
+        "model" => model: Cow<'a, str>,
+        "thinkingLevel" => thinking_level: Cow<'a, str>,
+        "firstKeptEntryId" => first_kept: Word<'a>,
+        "firstKeptEntryIndex" => first_kept_index: u64,
+        "compactedCount" => compacted: u64,
+        "targetId" => target: Nullable<Word<'a>>,
+        "appendParentId" => append_parent: Nullable<Word<'a>>,
+        "appendMode" => append_mode: Nullable<Cow<'a, str>>,
+    }
+}
+
+fields! {
+    struct MessageHead<'a> {
+        "role" => role: Cow<'a, str>,
+        "provider" => provider: Cow<'a, str>,
+        "model" => model: Cow<'a, str>,
+    }
+}
+
+/// Reads a line of a pi or OpenClaw session.
+pub(super) fn read(line: &str, number: usize, models: &mut Models) -> Option<Row> {
+    let json = clean(line);
+    if json.is_empty() {
+        return None;
+    }
+    let Ok(mut line) = json::object::<Line<'_>>(json.as_bytes(), &mut Odd::default()) else {
+        let is_json = serde_json::from_str::<IgnoredAny>(json).is_ok();
+        return is_json.then_some(Row {
+            line: number,
+            id: None,
+            parent: Parent::Unsaid,
+            kind: Kind::Nothing,
+            is_side: false,
+        });
+    };
+    let parent = match line.parent.take() {
+        None => Parent::Unsaid,
+        Some(Nullable(id)) => boxed(id).map_or(Parent::Root, Parent::Id),
+    };
+    let mode = line.append_mode.take();
+    let is_side = matches!(&mode, Some(Nullable(Some(mode))) if mode == "side");
+    let id = boxed(line.id.take());
+    let kind = line.kind(mode.is_none() || is_side, models);
+    Some(Row { line: number, id, parent, kind, is_side })
+}
+
+/// A line without what surrounds its JSON.
+pub(super) fn clean(line: &str) -> &str {
+    line.trim_start_matches('\u{feff}').trim()
+}
+
+impl Line<'_> {
+    fn kind(self, is_mode_known: bool, models: &mut Models) -> Kind {
+        let type_name = self.type_name.as_deref().unwrap_or_default();
+        match type_name {
+            "session" => Kind::Header(match self.version {
+                None => Version::Absent,
+                Some(Word(word)) => word.trim().parse().map_or(Version::Word, Version::Number),
+            }),
+            "message" => message(self.message.unwrap_or_default(), false, models),
+            "" if self.role.is_some() => {
+                let head =
+                    MessageHead { role: self.role, provider: self.provider, model: self.model };
+                message(head, true, models)
+            }
+            "custom_message" => Kind::Custom,
+            "branch_summary" => Kind::BranchSummary,
+            "compaction" => Kind::Compaction(Kept {
+                first: boxed(self.first_kept),
+                first_index: self.first_kept_index,
+                compacted: self.compacted,
+            }),
+            "reset" => Kind::Reset(Kept { first: boxed(self.first_kept), ..Kept::default() }),
+            "model_change" => Kind::ModelChange(
+                models.add(self.provider.as_deref(), self.model_id.or(self.model).as_deref()),
+            ),
+            "thinking_level_change" => {
+                Kind::Thinking(self.thinking_level.unwrap_or_default().into())
+            }
+            "context_edit" => match boxed(self.target.and_then(|target| target.0)) {
+                Some(target) => Kind::Edit(target),
+                None => Kind::State,
+            },
+            "leaf" => {
+                let place = |said: Option<Nullable<Word<'_>>>| {
+                    said.and_then(|Nullable(id)| match id {
+                        None => Some(None),
+                        id => boxed(id).map(Some),
+                    })
+                };
+                let says_append = self.append_parent.is_some();
+                let append = place(self.append_parent);
+                Kind::Leaf(LeafMove {
+                    target: place(self.target),
+                    is_known: is_mode_known && (append.is_some() || !says_append),
+                    append,
+                })
+            }
+            "custom" | "label" | "session_info" | "usage" => Kind::State,
+            name if name.starts_with("custom:") => Kind::State,
+            _ => Kind::Unknown,
+        }
+    }
+}
+
+fn message(head: MessageHead<'_>, is_bare: bool, models: &mut Models) -> Kind {
+    let role = match non_empty(head.role).as_deref() {
+        None => Role::Missing,
+        Some("user") => Role::User,
+        Some("assistant") => Role::Assistant,
+        Some("toolResult") => Role::Result,
+        Some("system") => Role::System,
+        Some(_) => Role::Other,
+    };
+    let model = (role == Role::Assistant)
+        .then(|| models.add(head.provider.as_deref(), head.model.as_deref()));
+    Kind::Message { role, model, is_bare }
+}
+
+fn boxed(word: Option<Word<'_>>) -> Option<Box<str>> {
+    non_empty(word.map(|word| word.0)).map(Into::into)
+}

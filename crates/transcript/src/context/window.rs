@@ -1,0 +1,76 @@
+//! Which entries of a path are in the context: the last compaction or reset stands for what was
+//! before it, but for what it keeps.
+
+use super::row::{Kept, Kind, Role, Row};
+use super::tree::Tree;
+
+/// The part of a path that is looked at.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    /// The compaction or reset.
+    pub(super) boundary: Option<usize>,
+    pub(super) kept: Vec<usize>,
+    pub(super) after: Vec<usize>,
+}
+
+pub(super) fn window(rows: &[Row], tree: &Tree, path: &[usize]) -> Window {
+    let kind = |place: &usize| path.get(*place).and_then(|row| rows.get(*row)).map(|row| &row.kind);
+    let is_boundary =
+        |place: &usize| matches!(kind(place), Some(Kind::Compaction(_) | Kind::Reset(_)));
+    let Some(place) = (0..path.len()).rev().find(is_boundary) else {
+        return Window { after: path.to_vec(), ..Window::default() };
+    };
+    let (before, rest) = path.split_at(place);
+    let said = match kind(&place) {
+        Some(Kind::Compaction(kept) | Kind::Reset(kept)) => first_kept(rows, tree, before, kept),
+        _ => before.len(),
+    };
+    let is_system = |row: &&usize| {
+        let kind = rows.get(**row).map(|row| &row.kind);
+        matches!(kind, Some(Kind::Message { role: Role::System, .. }))
+    };
+    Window {
+        boundary: path.get(place).copied(),
+        // The summary brings the system prompt along, if there is one.
+        kept: before.iter().skip(said).filter(|row| !is_system(row)).copied().collect(),
+        after: rest.iter().skip(1).copied().collect(),
+    }
+}
+
+/// The place of the first entry that stays; behind all if none does.
+fn first_kept(rows: &[Row], tree: &Tree, before: &[usize], kept: &Kept) -> usize {
+    let place_of = |row: usize| before.iter().position(|other| *other == row);
+    let found = if let Some(index) = kept.first_index {
+        usize::try_from(index).ok().and_then(place_of)
+    } else if let Some(id) = &kept.first {
+        tree.find(rows, id).and_then(|row| {
+            let is_entry = tree.is_entry.get(row).copied().unwrap_or_default();
+            // Rows that are seen through stand for what they follow, at the root for what follows.
+            match tree.parents.get(row).copied().flatten() {
+                _ if is_entry => place_of(row),
+                Some(parent) => place_of(parent),
+                None => before.first().filter(|first| **first > row).map(|_| 0),
+            }
+        })
+    } else if let Some(count) = kept.compacted {
+        after_messages(rows, before, count)
+    } else {
+        None
+    };
+    found.unwrap_or(before.len())
+}
+
+/// The place behind the first `count` messages.
+fn after_messages(rows: &[Row], before: &[usize], count: u64) -> Option<usize> {
+    let is_message =
+        |row: &usize| rows.get(*row).is_some_and(|row| matches!(row.kind, Kind::Message { .. }));
+    let mut left = count;
+    before.iter().position(|row| {
+        let is_message = is_message(row);
+        if left == 0 {
+            return is_message;
+        }
+        left -= u64::from(is_message);
+        false
+    })
+}

@@ -1,0 +1,237 @@
+//! The piece of a text that is shown for a hit, with what was found marked.
+
+use super::words::words;
+
+/// What to mark.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Needle {
+    /// Words one after the other, folded.
+    pub words: Vec<String>,
+    /// The last one may go on.
+    pub is_prefix: bool,
+}
+
+/// A piece of a text on one line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snippet {
+    /// The text; runs of spaces and line breaks are one space.
+    pub text: String,
+    /// What was found in it: beginning and end, in bytes.
+    pub marks: Vec<(usize, usize)>,
+    /// There is text before it.
+    pub is_cut_before: bool,
+    /// There is text after it.
+    pub is_cut_after: bool,
+}
+
+/// At most so many places are looked at to choose the best one.
+const MOST_PLACES: usize = 2000;
+
+/// Where the needles stand in a text: beginning, end and which of them.
+pub fn places(text: &str, needles: &[Needle]) -> Vec<(usize, usize, usize)> {
+    let longest = needles.iter().map(|needle| needle.words.len()).max().unwrap_or(0);
+    let mut places = Vec::new();
+    // The last words, as many as the longest phrase has.
+    let mut recent: Vec<super::words::Word<'_>> = Vec::new();
+    for word in words(text) {
+        if recent.len() >= longest.max(1) {
+            recent.remove(0);
+        }
+        recent.push(word);
+        for (index, needle) in needles.iter().enumerate() {
+            let Some(from) = recent.len().checked_sub(needle.words.len().max(1)) else { continue };
+            let run = recent.get(from..).unwrap_or_default();
+            let is_here = run.len() == needle.words.len()
+                && run.iter().zip(&needle.words).enumerate().all(|(at, (word, wanted))| {
+                    let may_go_on = needle.is_prefix && at + 1 == needle.words.len();
+                    match may_go_on {
+                        true => word.folded.starts_with(wanted.as_str()),
+                        false => word.folded == wanted.as_str(),
+                    }
+                });
+            if is_here && let (Some(first), Some(last)) = (run.first(), run.last()) {
+                places.push((first.start, last.end, index));
+                if places.len() >= MOST_PLACES {
+                    return places;
+                }
+            }
+        }
+    }
+    places
+}
+
+/// The piece of `text`, about `width` bytes, that holds the most different needles.
+pub fn around(text: &str, places: &[(usize, usize, usize)], width: usize) -> Snippet {
+    let width = width.max(16);
+    let mut best: Option<(usize, usize, usize)> = None;
+    for (at, (start, _, _)) in places.iter().enumerate() {
+        let near = places.get(at..).unwrap_or_default();
+        let near: Vec<_> =
+            near.iter().take_while(|(_, end, _)| end - start.min(end) <= width * 3 / 4).collect();
+        let mut kinds: Vec<usize> = near.iter().map(|(_, _, kind)| *kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let end = near.last().map_or(*start, |(_, end, _)| *end);
+        if best.is_none_or(|(most, _, _)| kinds.len() > most) {
+            best = Some((kinds.len(), *start, end));
+        }
+    }
+    let (start, end) = best.map_or((0, 0), |(_, start, end)| (start, end.max(start)));
+    // What is found stands in the middle, a bit to the left: what follows says more.
+    let room = width.saturating_sub(end - start);
+    let from = word_boundary(text, start.saturating_sub(room / 3), start);
+    let to = text.floor_char_boundary((from + width).max(end).min(text.len()));
+    let to = match text.get(to..).is_some_and(|after| !after.is_empty()) {
+        true => text
+            .get(end.min(to)..to)
+            .and_then(|tail| tail.rfind(char::is_whitespace))
+            .filter(|space| to - (end.min(to) + space) < 24)
+            .map_or(to, |space| end.min(to) + space),
+        false => to,
+    };
+    one_line(text, from, to, places)
+}
+
+/// A place near `at` where no word is cut, not after `limit`.
+fn word_boundary(text: &str, at: usize, limit: usize) -> usize {
+    let at = text.floor_char_boundary(at);
+    if at == 0 {
+        return 0;
+    }
+    let after = text.get(at..limit).unwrap_or_default();
+    match after.find(char::is_whitespace) {
+        Some(space) if space < 24 => text.ceil_char_boundary(at + space + 1).min(limit),
+        _ => at,
+    }
+}
+
+/// `text[from..to]` on one line.
+fn one_line(text: &str, from: usize, to: usize, places: &[(usize, usize, usize)]) -> Snippet {
+    let mut snippet = Snippet {
+        is_cut_before: text.get(..from).is_some_and(|before| !before.trim().is_empty()),
+        is_cut_after: text.get(to..).is_some_and(|after| !after.trim().is_empty()),
+        ..Snippet::default()
+    };
+    // Places that overlap are one mark.
+    let mut marks: Vec<(usize, usize)> = Vec::new();
+    for (start, end, _) in places.iter().filter(|(start, end, _)| *start >= from && *end <= to) {
+        match marks.last_mut() {
+            Some(last) if *start < last.1 => last.1 = last.1.max(*end),
+            _ => marks.push((*start, *end)),
+        }
+    }
+    let mut marks = marks.into_iter().peekable();
+    let mut began = 0;
+    let mut colour = Colour::No;
+    for (offset, character) in text.get(from..to).unwrap_or_default().char_indices() {
+        let at = from + offset;
+        if marks.next_if(|(_, end)| at >= *end).is_some() {
+            snippet.marks.push((began, snippet.text.len()));
+        }
+        if marks.peek().is_some_and(|(start, _)| *start == at) {
+            began = snippet.text.len();
+        }
+        colour = colour.after(character);
+        if colour != Colour::No {
+            continue;
+        }
+        if character.is_whitespace() {
+            if !snippet.text.is_empty() && !snippet.text.ends_with(' ') {
+                snippet.text.push(' ');
+            }
+        } else {
+            snippet.text.push(character);
+        }
+    }
+    if marks.next().is_some() {
+        snippet.marks.push((began, snippet.text.len()));
+    }
+    let kept = snippet.text.trim_end().len();
+    snippet.text.truncate(kept);
+    snippet
+}
+
+/// Where in a sequence that colours a terminal's output a character stands. Tools write many of
+/// them, and nobody wants to read them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Colour {
+    No,
+    Escape,
+    Inside,
+    Last,
+}
+
+impl Colour {
+    fn after(self, character: char) -> Colour {
+        match (self, character) {
+            (_, '\u{1b}') => Colour::Escape,
+            (Colour::Escape, '[') => Colour::Inside,
+            (Colour::Inside, '0'..='9' | ';' | ':') => Colour::Inside,
+            (Colour::Inside, 'm' | 'K') => Colour::Last,
+            _ => Colour::No,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn needles(wanted: &[&str]) -> Vec<Needle> {
+        wanted
+            .iter()
+            .map(|text| Needle {
+                words: text.trim_end_matches('*').split(' ').map(str::to_owned).collect(),
+                is_prefix: text.ends_with('*'),
+            })
+            .collect()
+    }
+
+    fn shown(text: &str, wanted: &[&str], width: usize) -> String {
+        let places = places(text, &needles(wanted));
+        let snippet = around(text, &places, width);
+        let mut shown = snippet.text.clone();
+        for (start, end) in snippet.marks.iter().rev() {
+            shown.insert(*end, ']');
+            shown.insert(*start, '[');
+        }
+        let dots = |is_cut| if is_cut { "…" } else { "" };
+        format!("{}{shown}{}", dots(snippet.is_cut_before), dots(snippet.is_cut_after))
+    }
+
+    #[test]
+    fn what_was_found_is_marked() {
+        assert_eq!(shown("The error, an Error.", &["error"], 80), "The [error], an [Error].");
+        assert_eq!(shown("a_b  c\n\nd", &["a b", "d"], 80), "[a_b] c [d]");
+        assert_eq!(shown("configure it", &["conf*"], 80), "[configure] it");
+        assert_eq!(shown("Über allem", &["uber"], 80), "[Über] allem");
+        assert_eq!(shown("nothing here", &["else"], 80), "nothing here");
+        assert_eq!(shown("", &["x"], 80), "");
+        assert_eq!(shown("\u{1b}[1;31mred\u{1b}[0m [x]", &["x"], 80), "red [[x]]");
+    }
+
+    #[test]
+    fn the_piece_with_most_of_it_is_shown() {
+        let text = format!("alpha {} alpha beta {}", "filler ".repeat(50), "more ".repeat(50));
+        let shown = shown(&text, &["alpha", "beta"], 60);
+        assert!(shown.contains("[alpha] [beta]"), "{shown}");
+        assert!(shown.starts_with('…') && shown.ends_with('…'), "{shown}");
+    }
+
+    proptest! {
+        #[test]
+        fn marks_are_inside_and_in_order(text in ".{0,300}", word in "[a-c]{1,2}", width in 0_usize..120) {
+            let places = places(&text, &needles(&[&word]));
+            let snippet = around(&text, &places, width);
+            let mut last = 0;
+            for (start, end) in &snippet.marks {
+                prop_assert!(*start >= last && start <= end && *end <= snippet.text.len());
+                prop_assert!(snippet.text.is_char_boundary(*start) && snippet.text.is_char_boundary(*end));
+                last = *end;
+            }
+            prop_assert!(!snippet.text.contains('\n'));
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The contexts that the real readers gave, and what we do differently on purpose.
+//!
+//! `fixtures/context/<reader>/<session>.jsonl` was written by that release, and the `.json` beside it
+//! is its own answer: the leaf, the ids of the path, thinking level, model and messages, as its
+//! session manager builds them before it pairs tool calls. On all of them pairing changes nothing.
+
+#![expect(clippy::unwrap_used, reason = "a fixture that cannot be read fails the test")]
+
+mod claude;
+mod limits;
+mod pairs;
+mod rules;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use quipu_transcript::context::{self, At, Context, Rules, pairing};
+use serde_json::Value;
+
+fn fixtures(reader: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/context").join(reader);
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"))
+        .collect();
+    files.sort();
+    assert!(files.len() >= 4, "{reader}: {files:?}");
+    files
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+fn build(rules: Rules, text: &str, at: At<'_>) -> Context {
+    let lines: Vec<&str> = text.lines().collect();
+    context::context(rules, &lines, at).unwrap()
+}
+
+fn value(context: &Context) -> Value {
+    serde_json::to_value(context).unwrap()
+}
+
+fn messages(context: &Context) -> Vec<Value> {
+    context.messages.iter().map(|message| serde_json::from_str(message.json()).unwrap()).collect()
+}
+
+/// Compares field by field, so that a failure names the field.
+#[track_caller]
+fn same(name: &str, ours: &Value, theirs: &Value) {
+    for field in ["leaf", "model", "thinkingLevel"] {
+        assert_eq!(ours[field], theirs[field], "{name}: {field}");
+    }
+    let (ours, theirs) =
+        (ours["messages"].as_array().unwrap(), theirs["messages"].as_array().unwrap());
+    for (index, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
+        assert_eq!(ours, theirs, "{name}: message {index}");
+    }
+    assert_eq!(ours.len(), theirs.len(), "{name}: messages");
+}
+
+fn golden(reader: &str, rules: Rules) {
+    for path in fixtures(reader) {
+        let name = format!("{reader}/{}", path.file_stem().unwrap().to_string_lossy());
+        let theirs: Value = serde_json::from_str(&read(&path.with_extension("json"))).unwrap();
+        let text = read(&path);
+        let ours = build(rules, &text, At::Leaf);
+        same(&name, &value(&ours), &theirs);
+        // The leaf may as well be named.
+        let leaf = theirs["leaf"].as_str().unwrap();
+        same(&name, &value(&build(rules, &text, At::Entry(leaf))), &theirs);
+        let before = messages(&ours);
+        let (paired, repairs) = pairing::pair(ours.messages);
+        assert_eq!(repairs, pairing::Repairs::default(), "{name}");
+        let paired: Vec<Value> =
+            paired.iter().map(|message| serde_json::from_str(message.json()).unwrap()).collect();
+        assert_eq!(paired, before, "{name}: pairing");
+    }
+}
+
+#[test]
+fn golden_openclaw() {
+    golden("oc71", Rules::OpenClaw);
+}
+
+#[test]
+fn golden_pi() {
+    golden("pi73", Rules::Pi);
+    golden("pi87", Rules::Pi);
+}
+
+#[test]
+fn golden_the_rules_agree_on_what_either_writes() {
+    golden("pi73", Rules::OpenClaw);
+    golden("pi87", Rules::OpenClaw);
+    golden("oc71", Rules::Pi);
+}
+
+#[test]
+fn messages_are_as_they_are_written() {
+    for path in fixtures("pi87") {
+        let text = read(&path);
+        for message in build(Rules::Pi, &text, At::Leaf).messages {
+            let role = serde_json::from_str::<Value>(message.json()).unwrap()["role"].clone();
+            if ["user", "assistant", "toolResult"].map(Value::from).contains(&role) {
+                assert!(text.contains(message.json()), "{}", message.json());
+            }
+        }
+    }
+}

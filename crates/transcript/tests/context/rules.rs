@@ -1,0 +1,329 @@
+//! Each rule by itself.
+
+use std::path::Path;
+
+use quipu_transcript::context::{self, At, Context, Rules, pairing};
+use serde_json::{Value, json};
+
+use crate::{build, messages, read, value};
+
+/// A session of these entries.
+pub(crate) fn session(entries: &[Value]) -> String {
+    let header = json!({"type": "session", "version": 3, "id": "s", "cwd": "/w"});
+    let lines = std::iter::once(&header).chain(entries).map(Value::to_string);
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+pub(crate) fn user(id: &str, parent: Value) -> Value {
+    json!({"type": "message", "id": id, "parentId": parent,
+           "message": {"role": "user", "content": id, "timestamp": 1}})
+}
+
+fn with(mut entry: Value, key: &str, value: Value) -> Value {
+    entry[key] = value;
+    entry
+}
+
+fn without(mut entry: Value, key: &str) -> Value {
+    entry.as_object_mut().unwrap().remove(key);
+    entry
+}
+
+/// What is said, in short: texts, summaries, calls and results.
+pub(crate) fn told(context: &Context) -> Vec<String> {
+    messages(context)
+        .iter()
+        .map(|message| {
+            let blocks = message["content"].as_array().cloned().unwrap_or_default();
+            let block = |block: &Value| match block["type"].as_str() {
+                Some("toolCall") => {
+                    format!("{}({})", block["name"].as_str().unwrap(), block["arguments"])
+                }
+                _ => block["text"].as_str().unwrap_or("?").to_owned(),
+            };
+            let text = message["content"].as_str().or(message["summary"].as_str());
+            let text = text.map_or_else(
+                || blocks.iter().map(block).collect::<Vec<_>>().join("+"),
+                str::to_owned,
+            );
+            match message["role"].as_str().unwrap() {
+                "user" => text,
+                role => format!("{role}:{text}"),
+            }
+        })
+        .collect()
+}
+
+#[track_caller]
+fn tells(rules: Rules, entries: &[Value], leaf: Option<&str>, expected: &[&str]) {
+    let context = build(rules, &session(entries), At::Leaf);
+    assert_eq!(context.leaf.as_deref(), leaf, "{rules:?}");
+    assert_eq!(told(&context), expected, "{rules:?}");
+}
+
+// The expectations of the next four were checked by running those releases on the same lines.
+
+#[test]
+fn r90_leaf_rows_move_the_leaf_in_openclaw_only() {
+    let entries = [
+        user("a", Value::Null),
+        user("b", json!("a")),
+        user("c", json!("b")),
+        json!({"type": "leaf", "id": "l", "parentId": "c", "targetId": "a"}),
+        user("d", json!("l")),
+        json!({"type": "leaf", "id": "m", "parentId": "d", "targetId": "nobody"}),
+    ];
+    tells(Rules::OpenClaw, &entries, Some("d"), &["a", "d"]);
+    // pi sees entries of an unknown type.
+    tells(Rules::Pi, &entries, Some("m"), &["a", "b", "c", "d"]);
+    // The leaf before the first entry: nothing is seen.
+    let to_root = json!({"type": "leaf", "id": "n", "parentId": "d", "targetId": null});
+    let entries = [entries.as_slice(), &[to_root]].concat();
+    tells(Rules::OpenClaw, &entries, None, &[]);
+}
+
+#[test]
+fn r90_side_rows_are_never_the_leaf() {
+    let entries = [
+        user("a", Value::Null),
+        with(user("side", json!("a")), "appendMode", json!("side")),
+        user("b", json!("side")),
+    ];
+    // What names the row last appended to goes on from the leaf.
+    tells(Rules::OpenClaw, &entries, Some("b"), &["a", "b"]);
+    tells(Rules::OpenClaw, &entries[..2], Some("a"), &["a"]);
+    tells(Rules::Pi, &entries, Some("b"), &["a", "side", "b"]);
+}
+
+#[test]
+fn r12_rows_that_say_nothing_of_a_parent() {
+    let entries =
+        [user("a", Value::Null), without(user("b", json!("")), "parentId"), user("c", json!("b"))];
+    tells(Rules::OpenClaw, &entries, Some("c"), &["a", "b", "c"]);
+    tells(Rules::Pi, &entries, Some("c"), &["b", "c"]);
+}
+
+#[test]
+fn unknown_rows_are_seen_through_and_a_missing_parent_starts_the_path() {
+    let entries = [
+        user("a", json!("never written")),
+        json!({"type": "hologram", "id": "h", "parentId": "a"}),
+        json!({"type": "hologram", "id": "i", "parentId": "h"}),
+        user("b", json!("i")),
+        json!({"type": "hologram", "id": "j", "parentId": "b"}),
+    ];
+    tells(Rules::OpenClaw, &entries, Some("b"), &["a", "b"]);
+    tells(Rules::Pi, &entries, Some("j"), &["a", "b"]);
+}
+
+#[test]
+fn damaged_lines_are_skipped() {
+    let text = [
+        session(&[user("a", Value::Null)]).as_str(),
+        "{\"type\":\"message\",\"id\":\"torn",
+        "",
+        "[1,2]",
+        "not json",
+        &user("b", json!("a")).to_string(),
+    ]
+    .join("\n");
+    for rules in [Rules::OpenClaw, Rules::Pi] {
+        assert_eq!(told(&build(rules, &text, At::Leaf)), ["a", "b"]);
+    }
+}
+
+#[test]
+fn circles_end() {
+    let twice = [user("a", Value::Null), user("b", json!("a")), user("a", json!("b"))];
+    let own = [user("a", json!("a"))];
+    let ring = [user("a", json!("c")), user("b", json!("a")), user("c", json!("b"))];
+    for rules in [Rules::OpenClaw, Rules::Pi] {
+        // The last of two entries with one id counts.
+        tells(rules, &twice, Some("a"), &["b", "a"]);
+        tells(rules, &own, Some("a"), &["a"]);
+        tells(rules, &ring, Some("c"), &["a", "b", "c"]);
+    }
+    let unknown = |id: &str, parent: &str| json!({"type": "x", "id": id, "parentId": parent});
+    let seen_through = [unknown("x", "y"), unknown("y", "x"), user("a", json!("x"))];
+    tells(Rules::OpenClaw, &seen_through, Some("a"), &["a"]);
+}
+
+#[test]
+fn looked_at_from_anywhere() {
+    let entries = [user("a", Value::Null), user("b", json!("a")), user("c", json!("a"))];
+    let text = session(&entries);
+    let lines: Vec<&str> = text.lines().collect();
+    for rules in [Rules::OpenClaw, Rules::Pi] {
+        let at = |at| context::context(rules, &lines, at);
+        assert_eq!(told(&at(At::Entry("b")).unwrap()), ["a", "b"]);
+        assert_eq!(told(&at(At::Leaf).unwrap()), ["a", "c"]);
+        let root = at(At::Root).unwrap();
+        assert_eq!(
+            value(&root),
+            json!({"leaf": null, "model": null, "thinkingLevel": "off", "messages": []})
+        );
+        assert!(at(At::Entry("nobody")).is_none());
+    }
+}
+
+#[test]
+fn a_reset_begins_anew_but_for_what_it_keeps() {
+    let call = json!({"type": "message", "id": "k", "parentId": "b", "message": {"role": "assistant",
+        "provider": "p", "model": "m", "stopReason": "toolUse",
+        "content": [{"type": "toolCall", "id": "c1", "name": "exec", "arguments": {}}]}});
+    let result = |id: &str, parent: &str, call: &str| {
+        json!({"type": "message", "id": id, "parentId": parent, "message": {"role": "toolResult",
+            "toolCallId": call, "toolName": "exec", "content": [{"type": "text", "text": id}]}})
+    };
+    let custom = json!({"type": "custom_message", "id": "u", "parentId": "r2", "customType": "x",
+        "content": "injected", "display": true});
+    let reset = json!({"type": "reset", "id": "z", "parentId": "u", "reason": "daily",
+        "firstKeptEntryId": "b"});
+    let entries = [
+        user("a", Value::Null),
+        user("b", json!("a")),
+        call,
+        result("r1", "k", "c1"),
+        result("r2", "r1", "called before"),
+        custom,
+        reset.clone(),
+        user("d", json!("z")),
+    ];
+    // Only what was said, and results of calls that stay, are kept.
+    let kept = ["b", "assistant:exec({})", "toolResult:r1", "d"];
+    tells(Rules::OpenClaw, &entries, Some("d"), &kept);
+    let mut entries = entries;
+    entries[6] = without(reset, "firstKeptEntryId");
+    tells(Rules::OpenClaw, &entries, Some("d"), &["d"]);
+    // The model stays what it was.
+    let context = value(&build(Rules::OpenClaw, &session(&entries), At::Leaf));
+    assert_eq!(context["model"], json!({"provider": "p", "modelId": "m"}));
+}
+
+#[test]
+fn r17_what_a_compaction_stands_for() {
+    let compaction = |more: &[(&str, Value)]| {
+        let mut entry = json!({"type": "compaction", "summary": "S", "tokensBefore": 9});
+        more.iter().for_each(|(key, value)| entry[*key] = value.clone());
+        entry
+    };
+    let tell = |compaction: Value, expected: &[&str]| {
+        let entries = [
+            user("a", Value::Null),
+            user("b", json!("a")),
+            user("c", json!("b")),
+            compaction,
+            without(user("d", Value::Null), "parentId"),
+        ];
+        tells(Rules::OpenClaw, &entries, Some("d"), expected);
+    };
+    let summary = "compactionSummary:S";
+    tell(compaction(&[("firstKeptEntryId", json!("c"))]), &[summary, "c", "d"]);
+    tell(compaction(&[("firstKeptEntryId", json!("nobody"))]), &[summary, "d"]);
+    // Shapes of the documents: they count, or stand for all before them.
+    tell(compaction(&[("compactedCount", json!(1))]), &[summary, "b", "c", "d"]);
+    tell(compaction(&[("compactedCount", json!(42))]), &[summary, "d"]);
+    tell(compaction(&[]), &[summary, "d"]);
+}
+
+#[test]
+fn r10_version_1_has_no_ids() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures/openclaw/agents/spec/sessions/version-1.jsonl");
+    for rules in [Rules::OpenClaw, Rules::Pi] {
+        let context = build(rules, &read(&path), At::Leaf);
+        assert_eq!(context.leaf.as_deref(), Some("#5"));
+        assert_eq!(
+            told(&context),
+            ["compactionSummary:Greeting.", "assistant:hi", "custom:from a hook"]
+        );
+        assert_eq!(messages(&context)[2]["role"], "custom");
+    }
+}
+
+#[test]
+fn r13_bare_lines_and_blocks_of_others_take_pis_shapes() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures/openclaw/agents/spec/sessions/bare.jsonl");
+    for rules in [Rules::OpenClaw, Rules::Pi] {
+        let context = build(rules, &read(&path), At::Leaf);
+        assert_eq!(context.leaf.as_deref(), Some("#4"));
+        let (paired, repairs) = pairing::pair(context.messages.clone());
+        assert_eq!(repairs, pairing::Repairs::default());
+        assert_eq!(paired.len(), context.messages.len());
+        assert_eq!(
+            messages(&context),
+            [
+                json!({"role": "user", "content": "What's the weather in Sydney?",
+                    "timestamp": 1_772_181_000_000_i64}),
+                json!({"role": "assistant", "content": [{"type": "toolCall", "id": "toolu_01",
+                    "name": "get_weather", "arguments": {"location": "Sydney"}}],
+                    "timestamp": 1_772_181_001_000_i64}),
+                json!({"role": "toolResult", "toolCallId": "toolu_01", "toolName": "get_weather",
+                    "content": [{"type": "text", "text": "{\"temp\":22}"}], "isError": false,
+                    "timestamp": 1_772_181_002_000_i64}),
+                json!({"role": "assistant", "content": [{"type": "text",
+                    "text": "It's 22°C in Sydney right now."}],
+                    "timestamp": 1_772_181_003_000_i64}),
+            ]
+        );
+    }
+}
+
+#[test]
+fn r14_blocks_of_every_shape() {
+    let content = json!([
+        {"type": "thinking", "text": "hm", "signature": "c2ln"},
+        {"type": "redacted_thinking", "data": "eA=="},
+        {"type": "output_text", "text": "so"},
+        {"type": "toolUse", "id": "u1", "name": "write", "input": {"b": 1}},
+        {"type": "function_call", "id": "item", "call_id": "f1", "name": "run", "arguments": "{\"x\":1.50}"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "/9j/"}},
+        {"type": "hologram", "z": 1, "a": [{}]},
+        "a string",
+    ]);
+    let entry = json!({"type": "message", "id": "a", "parentId": null,
+        "message": {"role": "assistant", "content": content, "stopReason": "tool_use"}});
+    let context = build(Rules::OpenClaw, &session(&[entry]), At::Leaf);
+    assert_eq!(
+        messages(&context)[0],
+        json!({"role": "assistant", "stopReason": "toolUse", "content": [
+            {"type": "thinking", "thinking": "hm", "thinkingSignature": "c2ln"},
+            {"type": "thinking", "thinking": "[Reasoning redacted]", "thinkingSignature": "eA==", "redacted": true},
+            {"type": "text", "text": "so"},
+            {"type": "toolCall", "id": "u1", "name": "write", "arguments": {"b": 1}},
+            {"type": "toolCall", "id": "f1", "name": "run", "arguments": {"x": 1.5}},
+            {"type": "image", "mimeType": "image/jpeg", "data": "/9j/"},
+            {"type": "hologram", "z": 1, "a": [{}]},
+            {"type": "text", "text": "a string"},
+        ]})
+    );
+    // Numbers keep their digits, fields their order.
+    let json = context.messages[0].json();
+    assert!(json.contains(r#""arguments":{"x":1.50}"#), "{json}");
+    let text = r#"{"role":"user","content":[{"type":"hologram","z":1e2,"a":[{}]}]}"#;
+    let context = build(Rules::OpenClaw, text, At::Leaf);
+    let json = context.messages[0].json();
+    assert_eq!(json, text);
+}
+
+#[test]
+fn r16_delivery_mirrors_stay() {
+    let mirror = json!({"type": "message", "id": "m", "parentId": "a", "message": {"role": "assistant",
+        "api": "openai-responses", "provider": "openclaw", "model": "delivery-mirror",
+        "content": [{"type": "text", "text": "sent"}], "stopReason": "stop"}});
+    tells(Rules::OpenClaw, &[user("a", Value::Null), mirror], Some("m"), &["a", "assistant:sent"]);
+}
+
+#[test]
+fn messages_without_a_role_say_nothing() {
+    let odd = |id: &str, message: Value| json!({"type": "message", "id": id, "parentId": "a", "message": message});
+    for message in
+        [json!({"role": null, "content": "x"}), json!(null), json!("x"), json!({"content": 1})]
+    {
+        let entries = [user("a", Value::Null), odd("b", message), user("c", json!("b"))];
+        tells(Rules::OpenClaw, &entries, Some("c"), &["a", "c"]);
+    }
+    let empty = odd("b", json!({"role": "user", "content": null}));
+    tells(Rules::Pi, &[user("a", Value::Null), empty], Some("b"), &["a", ""]);
+}
