@@ -13,6 +13,8 @@ pub(crate) struct RecordReader<'c> {
     conn: &'c Connection,
     /// The newest last.
     open: Vec<OpenChunk>,
+    /// How many chunks were opened so far.
+    opened: u64,
 }
 
 /// So many chunks are kept open.
@@ -31,7 +33,17 @@ struct OpenChunk {
 
 impl<'c> RecordReader<'c> {
     pub(crate) fn new(conn: &'c Connection) -> RecordReader<'c> {
-        RecordReader { conn, open: Vec::new() }
+        RecordReader { conn, open: Vec::new(), opened: 0 }
+    }
+
+    /// Where it reads from.
+    pub(crate) fn conn(&self) -> &'c Connection {
+        self.conn
+    }
+
+    /// How many chunks it had to open so far.
+    pub(crate) fn opened(&self) -> u64 {
+        self.opened
     }
 
     /// The whole record.
@@ -111,6 +123,7 @@ impl<'c> RecordReader<'c> {
         if self.open.len() >= MOST_OPEN {
             self.open.remove(0);
         }
+        self.opened += 1;
         let found = self
             .conn
             .prepare_cached(
