@@ -5,7 +5,7 @@ pub(crate) mod databases;
 pub(crate) mod find;
 mod listed;
 mod notes;
-mod sessions;
+pub(crate) mod sessions;
 mod sql;
 mod status;
 mod story;
