@@ -104,6 +104,11 @@ impl Ledger {
             (Err(error), Some(name)) if error.trouble() == Trouble::ReadOnly => {
                 connect(path, &name, access | OpenFlags::SQLITE_OPEN_URI)?
             }
+            (Err(error), None)
+                if error.trouble() == Trouble::ReadOnly && frozen::hides_records(path) =>
+            {
+                return Err(Error::HiddenLog { path: path.to_owned() });
+            }
             (connected, _) => connected?,
         };
         refuse_newer(&conn, path)?;
