@@ -69,6 +69,11 @@ impl Ledger {
             Found::Ledger => {}
         }
         let (conn, opened) = connect(path, path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        // SQLite opens what it may not write to all the same.
+        if conn.is_readonly("main")? {
+            let source = std::io::ErrorKind::PermissionDenied.into();
+            return Err(Error::Io { action: "write to", path: path.to_owned(), source });
+        }
         conn.pragma_update(None, "synchronous", "NORMAL")?;
         let mut ledger = Ledger {
             path: path.to_owned(),

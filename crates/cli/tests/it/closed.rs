@@ -83,7 +83,7 @@ fn a_folder_that_cannot_be_written_to() {
 fn a_file_that_cannot_be_written_to() {
     let home = collected();
     close(&home, 0o700, 0o400, NOBODY);
-    for command in ["status", "cursors", "restore --all --to free/out"] {
+    for command in ["status", "cursors", "restore --all --to free/out", "backup free/copy.db"] {
         let Some(run) = run(&home, &format!("{command} --ledger kept/ledger.db")) else { return };
         assert_eq!(run.code, 0, "{command}: {run}");
     }
