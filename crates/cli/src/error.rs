@@ -149,6 +149,10 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
             "nothing was changed; use the newest quipu with this ledger"
         }
         Error::Older { .. } => "run `quipu sync` once; all that is in the ledger stays in it",
+        Error::HiddenLog { .. } => {
+            "copy the ledger together with the file beside it that ends in -wal to a folder that you \
+             may write to, and name the copy with --ledger"
+        }
         Error::Replaced { .. } => "a backup was restored meanwhile; run it again",
         Error::SearchIndex { .. } => {
             "run `quipu rebuild`; everything that was collected is still there"

@@ -79,6 +79,18 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// The newest records are in a log that cannot be opened without writing beside it. What the
+    /// file alone says may be half of something.
+    #[error(
+        "the newest records of {} are in its write-ahead log, which cannot be read without writing \
+         to its folder",
+        path.display()
+    )]
+    HiddenLog {
+        /// The ledger.
+        path: PathBuf,
+    },
+
     /// Stored bytes are not what they were when they were stored.
     #[error("the ledger is damaged: {what}")]
     Damaged {

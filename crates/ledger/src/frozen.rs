@@ -1,20 +1,21 @@
-//! Ledgers on disks that cannot be written to.
+//! Ledgers that we may read but not write to: on a read-only disk, in a folder of somebody else, a
+//! copy that was made read-only.
 //!
 //! Even for reading, SQLite wants to put the shared memory of the write-ahead log beside the file.
-//! Where the whole file system is read-only, nobody writes to the ledger, and it can be read as it
-//! stands; unless a log lies beside it whose records are not in the file yet.
+//! Where it cannot, the file is read as it stands; unless a log lies beside it whose records are not
+//! in the file yet. SQLite then knows nothing of others who write: while somebody does, there is a
+//! log, and the ordinary way is open.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::StatVfsMountFlags;
+use rustix::fs::{Access, StatVfsMountFlags};
 
 use crate::beside::log_length;
 
-/// The name by which SQLite reads the file as one that never changes, if it never does.
+/// The name by which SQLite reads the file as one that never changes, if we cannot change it.
 pub(crate) fn name(path: &Path) -> Option<PathBuf> {
-    let disk = rustix::fs::statvfs(path).ok()?;
-    if log_length(path) > 0 || !disk.f_flag.contains(StatVfsMountFlags::RDONLY) {
+    if log_length(path) > 0 || !is_closed(path) {
         return None;
     }
     let mut name = "file:".to_owned();
@@ -28,4 +29,18 @@ pub(crate) fn name(path: &Path) -> Option<PathBuf> {
     }
     name.push_str("?immutable=1");
     Some(PathBuf::from(name))
+}
+
+/// Whether the newest records are in a log that SQLite cannot open without writing beside it.
+pub(crate) fn hides_records(path: &Path) -> bool {
+    log_length(path) > 0 && is_closed(path)
+}
+
+/// Whether we may not write to the file, or not beside it.
+fn is_closed(path: &Path) -> bool {
+    let is_read_only =
+        rustix::fs::statvfs(path).is_ok_and(|disk| disk.f_flag.contains(StatVfsMountFlags::RDONLY));
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let is_refused = |path: &Path| rustix::fs::access(path, Access::WRITE_OK).is_err();
+    is_read_only || is_refused(path) || is_refused(folder.unwrap_or(Path::new(".")))
 }

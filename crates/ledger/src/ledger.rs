@@ -69,6 +69,11 @@ impl Ledger {
             Found::Ledger => {}
         }
         let (conn, opened) = connect(path, path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        // SQLite opens what it may not write to all the same.
+        if conn.is_readonly("main")? {
+            let source = std::io::ErrorKind::PermissionDenied.into();
+            return Err(Error::Io { action: "write to", path: path.to_owned(), source });
+        }
         conn.pragma_update(None, "synchronous", "NORMAL")?;
         let mut ledger = Ledger {
             path: path.to_owned(),
@@ -103,6 +108,11 @@ impl Ledger {
         let (conn, opened) = match (connect(path, path, access), frozen::name(path)) {
             (Err(error), Some(name)) if error.trouble() == Trouble::ReadOnly => {
                 connect(path, &name, access | OpenFlags::SQLITE_OPEN_URI)?
+            }
+            (Err(error), None)
+                if error.trouble() == Trouble::ReadOnly && frozen::hides_records(path) =>
+            {
+                return Err(Error::HiddenLog { path: path.to_owned() });
             }
             (connected, _) => connected?,
         };

@@ -248,8 +248,16 @@ pub(crate) fn stream(
     generation: GenerationId,
     each: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
-    let mut reader = RecordReader::new(conn);
-    for run in runs(conn, generation)? {
+    stream_from(&mut RecordReader::new(conn), generation, each)
+}
+
+/// The same through a reader that others use, too, so that chunks stay open between generations.
+pub(crate) fn stream_from(
+    reader: &mut RecordReader<'_>,
+    generation: GenerationId,
+    each: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    for run in runs(reader.conn(), generation)? {
         let mut left = run.length;
         let mut skip = run.skip;
         let mut seq = run.first_seq;

@@ -47,6 +47,9 @@ pub struct SyncReport {
     pub bytes_verified: u64,
     /// Lines and documents that were decoded.
     pub lines_parsed: u64,
+    /// Chunks of the ledger that were opened for that.
+    #[serde(skip)]
+    pub chunks_opened: u64,
     /// Databases that were opened, because they changed since the last sync.
     pub databases_opened: u64,
     /// Oddities that were noted.
@@ -470,6 +473,8 @@ pub struct ForgetReport {
     pub copies: u64,
     /// The first of them, at most twenty.
     pub copied_in: Vec<ForgottenSession>,
+    /// Threads of it, which are sessions of their own and stay.
+    pub threads: Vec<ForgottenSession>,
     /// Files that may still hold it and that quipu cannot reach.
     pub backups: Vec<String>,
 }

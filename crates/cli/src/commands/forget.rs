@@ -145,6 +145,11 @@ fn show(context: &mut Context, report: &ForgetReport, tense: Tense) -> Result<()
         let sessions = count(report.copies, "other session");
         format!("{sessions} with the same lines, to be forgotten on their own")
     });
+    let threads = report.threads.iter().map(name).collect();
+    list(&mut facts, "threads", report.threads.len() as u64, threads, |_| {
+        let threads = count(report.threads.len() as u64, "thread");
+        format!("{threads} with transcripts of their own, to be forgotten on their own")
+    });
     let backups = report.backups.iter().map(|path| context.show(path)).collect();
     list(&mut facts, "backups", report.backups.len() as u64, backups, |files| {
         format!("{files} that may still hold it, out of reach")

@@ -6,6 +6,7 @@
 mod home;
 
 mod backup;
+mod closed;
 mod config;
 mod cron;
 mod cursors;

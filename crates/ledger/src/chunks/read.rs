@@ -15,6 +15,8 @@ pub(crate) struct RecordReader<'c> {
     open: Vec<OpenChunk>,
     most_open: usize,
     decompressor: Option<zstd::bulk::Decompressor<'static>>,
+    /// How many chunks were opened so far.
+    opened: u64,
 }
 
 /// So many chunks are kept open.
@@ -33,12 +35,22 @@ struct OpenChunk {
 
 impl<'c> RecordReader<'c> {
     pub(crate) fn new(conn: &'c Connection) -> RecordReader<'c> {
-        RecordReader { conn, open: Vec::new(), most_open: MOST_OPEN, decompressor: None }
+        RecordReader { conn, open: Vec::new(), most_open: MOST_OPEN, decompressor: None, opened: 0 }
     }
 
     /// For a few records here and there, in order: nothing is kept for later.
     pub(crate) fn for_few(conn: &'c Connection) -> RecordReader<'c> {
         RecordReader { most_open: 1, ..RecordReader::new(conn) }
+    }
+
+    /// Where it reads from.
+    pub(crate) fn conn(&self) -> &'c Connection {
+        self.conn
+    }
+
+    /// How many chunks it had to open so far.
+    pub(crate) fn opened(&self) -> u64 {
+        self.opened
     }
 
     /// The whole record.
@@ -126,6 +138,7 @@ impl<'c> RecordReader<'c> {
                 zstd::bulk::Decompressor::new().map_err(Error::io("start", "the decompressor"))?,
             ),
         };
+        self.opened += 1;
         let found = self
             .conn
             .prepare_cached(

@@ -18,9 +18,9 @@ impl Reader<'_, '_> {
         let mut began = Began::First;
         if let Some(known) = &self.job.known {
             let verified = &mut self.work.bytes_verified;
-            if let Some(ends) =
-                look::same_content(self.conn, self.file, self.length, known, verified)?
-            {
+            let records = &mut *self.records.borrow_mut();
+            let same = look::same_content(records, self.file, self.length, known, verified)?;
+            if let Some(ends) = same {
                 let piece = self.piece(Step::Continue, &ends);
                 return self.builder.piece(piece);
             }

@@ -26,7 +26,10 @@ impl Reader<'_, '_> {
             return self.new_lines();
         };
         let verified = &mut self.work.bytes_verified;
-        match look::look(self.conn, self.file, (&self.stat, self.length), known, verified)? {
+        let looked_at = (&self.stat, self.length);
+        let look =
+            look::look(&mut self.records.borrow_mut(), self.file, looked_at, known, verified)?;
+        match look {
             // A generation that was closed in the middle of a line cannot go on there.
             Look::Grown(ends)
                 if known.tail_length == 0

@@ -4,12 +4,11 @@
 
 use std::io::ErrorKind;
 
-use rusqlite::Connection;
-
 use super::batch::{Began, Ends};
 use super::discover::Stat;
 use super::known::{Known, MARKER, print};
 use super::view::View;
+use crate::chunks::RecordReader;
 use crate::{Error, Result, spans};
 
 /// What happened to a known file.
@@ -23,7 +22,7 @@ pub(crate) enum Look {
 
 /// Looks at a file whose stat has changed and that holds `length` bytes. `verified` counts the bytes that had to be compared.
 pub(crate) fn look(
-    conn: &Connection,
+    records: &mut RecordReader<'_>,
     file: &View,
     (stat, length): (&Stat, u64),
     known: &Known,
@@ -48,7 +47,7 @@ pub(crate) fn look(
     };
     // Grown in place is the everyday case. A replaced or merely touched file may differ anywhere.
     let is_grown_in_place = is_same_file && length > reached;
-    if !is_grown_in_place && !has_same_prefix(conn, file, known, verified)? {
+    if !is_grown_in_place && !has_same_prefix(records, file, known, verified)? {
         return Ok(Look::Other(otherwise));
     }
     Ok(Look::Grown(ends))
@@ -56,7 +55,7 @@ pub(crate) fn look(
 
 /// The first and last bytes of a file that holds what the ledger holds of it and nothing else.
 pub(crate) fn same_content(
-    conn: &Connection,
+    records: &mut RecordReader<'_>,
     file: &View,
     length: u64,
     known: &Known,
@@ -66,7 +65,7 @@ pub(crate) fn same_content(
         return Ok(None);
     }
     let Some(ends) = same_ends(file, known, verified)? else { return Ok(None) };
-    Ok(has_same_prefix(conn, file, known, verified)?.then_some(ends))
+    Ok(has_same_prefix(records, file, known, verified)?.then_some(ends))
 }
 
 /// The first and last bytes of what was read of the file, if they are still the same.
@@ -85,7 +84,7 @@ fn same_ends(file: &View, known: &Known, verified: &mut u64) -> Result<Option<En
 
 /// Compares the file with everything the ledger holds of it.
 fn has_same_prefix(
-    conn: &Connection,
+    records: &mut RecordReader<'_>,
     file: &View,
     known: &Known,
     verified: &mut u64,
@@ -102,8 +101,9 @@ fn has_same_prefix(
         }
         Ok(())
     };
+    let conn = records.conn();
     let snapshot = conn.unchecked_transaction()?;
-    spans::stream(&snapshot, known.generation, &mut compare)?;
+    spans::stream_from(records, known.generation, &mut compare)?;
     spans::stream_tail(&snapshot, known.generation, &mut compare)?;
     Ok(is_same)
 }

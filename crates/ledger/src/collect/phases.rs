@@ -55,6 +55,8 @@ pub(super) fn phases(roots: &[RootPath], plan: Plan) -> Vec<Vec<Job>> {
             jobs.push(job);
         }
     }
+    // Somebody may wait for what is new; what was only touched is compared after it.
+    phases.iter_mut().for_each(|jobs| jobs.sort_by_key(Job::is_touched));
     phases
 }
 

@@ -4,6 +4,7 @@
 //! Memory is bounded by the longest line that is decoded whole (32 MiB): a longer one is passed on
 //! in pieces, through the tail in the ledger.
 
+use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -25,6 +26,7 @@ use super::lines::Cut;
 use super::look;
 use super::plan::Job;
 use super::view::View;
+use crate::chunks::RecordReader;
 use crate::damaged::Damage;
 use crate::forget::{Forgotten, Judge};
 use crate::{Error, Result};
@@ -44,6 +46,7 @@ pub(crate) struct Work {
     pub(crate) bytes_read: u64,
     pub(crate) bytes_verified: u64,
     pub(crate) lines_parsed: u64,
+    pub(crate) chunks_opened: u64,
 }
 
 /// Why a file was not read.
@@ -54,8 +57,10 @@ pub(crate) enum Outcome {
 }
 
 /// The ledger, as readers see it.
-pub(crate) struct Held<'a> {
+pub(crate) struct Held<'a, 'b> {
     pub(crate) conn: &'a Connection,
+    /// Reads what it holds of files, one after another.
+    pub(crate) records: &'a RefCell<RecordReader<'b>>,
     /// Where it lies, and where files are decompressed.
     pub(crate) folder: &'a Path,
     /// Whose sessions are not read.
@@ -71,10 +76,10 @@ pub(crate) struct Source<'a> {
 }
 
 /// Reads one file and hands its pieces to `builder`.
-pub(crate) fn read(
-    ledger: &Held<'_>,
+pub(crate) fn read<'b>(
+    ledger: &Held<'_, 'b>,
     &Source { format, job, number }: &Source<'_>,
-    builder: &mut Builder<'_>,
+    builder: &mut Builder<'b>,
     work: &mut Work,
 ) -> Result<Outcome> {
     let file = match open(&job.root_path, &job.absolute) {
@@ -114,6 +119,7 @@ pub(crate) fn read(
     };
     let mut reader = Reader {
         conn: ledger.conn,
+        records: ledger.records,
         format,
         origin: &origin,
         file: &file,
@@ -208,6 +214,7 @@ fn is_still(stat: &Stat) -> bool {
 /// One file that is being read.
 pub(super) struct Reader<'a, 'b> {
     pub(super) conn: &'a Connection,
+    pub(super) records: &'a RefCell<RecordReader<'b>>,
     pub(super) format: &'static dyn Format,
     pub(super) origin: &'a Origin,
     pub(super) file: &'a View,

@@ -1,7 +1,7 @@
 //! Reads and writes what is planned: some threads read and decode, one writes, in the order of the
 //! plan, and what is between them stays bounded.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
@@ -14,6 +14,7 @@ use super::plan::Job;
 use super::read::{self, Outcome, Work};
 use super::write::{self, Writer};
 use super::{Pending, Progress, is_over, known};
+use crate::chunks::RecordReader;
 use crate::forget::Forgotten;
 use crate::ledger::Ledger;
 use crate::wire::SyncReport;
@@ -21,6 +22,9 @@ use crate::{Error, Result};
 
 /// Small files are read together until they make up this much.
 const UNIT: u64 = 1 << 20;
+
+/// … or until there are so many of them.
+const MOST_FILES: usize = 512;
 
 /// A transaction of a bulk import ends at this weight, or earlier if somebody waits, …
 const TRANSACTION: usize = 128 << 20;
@@ -106,6 +110,7 @@ impl Run<'_> {
         report.bytes_read += work.bytes_read;
         report.bytes_verified += work.bytes_verified;
         report.lines_parsed += work.lines_parsed;
+        report.chunks_opened += work.chunks_opened;
         let dropped = write::dropped(&writer.progress);
         let done = units.get(units_done.get()).map_or(self.jobs.len(), |unit| unit.start);
         for (job, progress) in self.jobs.iter().zip(&writer.progress).skip(done) {
@@ -161,8 +166,16 @@ fn units(jobs: &[Job]) -> Vec<std::ops::Range<usize>> {
     let mut units = Vec::new();
     let (mut start, mut bytes) = (0, 0);
     for (index, job) in jobs.iter().enumerate() {
-        bytes += job.unread();
-        if bytes >= UNIT {
+        // What is new does not wait until all that was touched is compared.
+        let is_touched = job.is_touched();
+        let begins =
+            is_touched && index > start && !jobs.get(index - 1).is_some_and(Job::is_touched);
+        if begins {
+            units.push(start..index);
+            (start, bytes) = (index, 0);
+        }
+        bytes += if is_touched { job.size } else { job.unread() };
+        if bytes >= UNIT || index + 1 - start >= MOST_FILES {
             units.push(start..index + 1);
             (start, bytes) = (index + 1, 0);
         }
@@ -220,6 +233,7 @@ impl Readers<'_> {
             done.0.bytes_read += work.bytes_read;
             done.0.bytes_verified += work.bytes_verified;
             done.0.lines_parsed += work.lines_parsed;
+            done.0.chunks_opened += work.chunks_opened;
             done.1.append(&mut skipped);
         }
     }
@@ -237,11 +251,17 @@ impl Readers<'_> {
             sender.send(Ok(batch)).map_err(|_| Error::damaged("the writer stopped".to_owned()))
         };
         let mut builder = Builder::new(&mut send);
+        let records = RefCell::new(RecordReader::new(ledger.conn()));
         for number in unit {
             let Some(job) = self.jobs.get(number) else { break };
             let Some(root) = self.roots.get(job.root) else { break };
             let folder = self.path.parent().unwrap_or(Path::new(""));
-            let ledger = read::Held { conn: ledger.conn(), folder, forgotten: self.forgotten };
+            let ledger = read::Held {
+                conn: ledger.conn(),
+                records: &records,
+                folder,
+                forgotten: self.forgotten,
+            };
             let source = read::Source { format: root.format, job, number };
             match read::read(&ledger, &source, &mut builder, work)? {
                 Outcome::Done => {}
@@ -250,11 +270,17 @@ impl Readers<'_> {
                 }
             }
         }
+        work.chunks_opened += records.borrow().opened();
         builder.hand_over(is_last)
     }
 }
 
 impl Job {
+    /// Whether it seems to hold what it held before, so that it is only compared.
+    pub(super) fn is_touched(&self) -> bool {
+        self.known.is_some() && self.unread() == 0
+    }
+
     /// About how many bytes there are to read.
     pub(super) fn unread(&self) -> u64 {
         let reached = self.known.as_ref().map_or(0, known::Known::reached);

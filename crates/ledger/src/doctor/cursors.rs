@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::finding::{Findings, RESCUE, SYNC, Tally};
 use super::{Check, DoctorProgress, Patient};
+use crate::chunks::RecordReader;
 use crate::collect::known::{self, HEAD};
 use crate::collect::{View, absolute, open_source, path_bytes, same_content};
 use crate::forget::{Forgotten, Judge};
@@ -21,6 +22,7 @@ pub(super) const CHECK: Check = Check {
 fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
     let Some(ledger) = &patient.ledger else { return Ok(()) };
     let forgotten = Forgotten::load(ledger.conn())?;
+    let mut records = RecordReader::new(ledger.conn());
     let by_path = known::by_path(&patient.known);
     let roots: Vec<Vec<u8>> = patient.resolved.iter().map(|root| path_bytes(&root.path)).collect();
     let (mut changed, mut shorter) = (Tally::default(), Tally::default());
@@ -60,7 +62,7 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
             let is_other = file
                 .and_then(|file| View::through(file, size, judge.as_ref()))
                 .map_err(Error::Source)
-                .and_then(|file| same_content(ledger.conn(), &file, size, source, &mut read))
+                .and_then(|file| same_content(&mut records, &file, size, source, &mut read))
                 .map(|same| same.is_none());
             match is_other {
                 Ok(true) => other.add(name),

@@ -8,6 +8,7 @@ use super::{Check, Patient};
 use crate::beside::beside;
 use crate::collect::known::{self, Known};
 use crate::collect::{Found, path_bytes};
+use crate::forget::Forgotten;
 use crate::wire::Severity;
 use crate::{Result, backup, clock};
 
@@ -23,13 +24,17 @@ const SOON: i64 = 7;
 const LONG: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
-    let new = uncollected(patient, findings);
+    let new = uncollected(patient, findings)?;
     last_sync(patient, new, findings);
     only_here(patient, findings)
 }
 
 /// Transcripts, or parts of them, that are on disk only. Returns how many there are.
-fn uncollected(patient: &Patient<'_>, findings: &mut Findings) -> u64 {
+fn uncollected(patient: &Patient<'_>, findings: &mut Findings) -> Result<u64> {
+    let forgotten = match &patient.ledger {
+        Some(ledger) => Forgotten::load(ledger.conn())?,
+        None => Forgotten::default(),
+    };
     let by_path = known::by_path(&patient.known);
     let mut soon = Tally::default();
     let mut later = Tally::default();
@@ -39,7 +44,11 @@ fn uncollected(patient: &Patient<'_>, findings: &mut Findings) -> u64 {
         let bytes = path_bytes(&root.path);
         let place = (root.format.name(), bytes.as_slice(), found.path.as_slice());
         let source = by_path.get(&place).and_then(|index| patient.known.get(*index));
-        if source.is_some_and(|source| is_collected(source, found)) {
+        let first_path = source.map_or(&found.path, |source| &source.first_path);
+        let is_unwanted = [&found.path, first_path]
+            .iter()
+            .any(|path| forgotten.claims(root.format, &root.format.origin(path)));
+        if is_unwanted || source.is_some_and(|source| is_collected(source, found)) {
             continue;
         }
         let age = clock::now_ms().saturating_sub(found.stat.mtime_ns / 1_000_000) / DAY_MS;
@@ -66,7 +75,7 @@ fn uncollected(patient: &Patient<'_>, findings: &mut Findings) -> u64 {
         "transcripts that are not, or not wholly, collected yet",
         SYNC,
     );
-    count
+    Ok(count)
 }
 
 /// Whether all that can be collected of a file was. The length of a compressed one on disk says

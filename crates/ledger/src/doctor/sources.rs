@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::finding::{Findings, Tally};
 use super::{Check, Patient};
-use crate::Result;
 use crate::collect::known::{self, Known};
 use crate::collect::{Reason, RootState, absolute, rows};
-use crate::forget::FORGOTTEN;
+use crate::forget::{FORGOTTEN, Forgotten};
 use crate::wire::{Severity, UNREADABLE};
+use crate::{Result, indexes};
 
 pub(super) const CHECK: Check = Check {
     name: "sources",
@@ -56,6 +56,7 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
     refused(patient, findings);
     databases(patient, findings)?;
     damaged(patient, findings)?;
+    indexes(patient, findings)?;
     roots(patient, findings);
     Ok(())
 }
@@ -114,6 +115,21 @@ fn damaged(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
     let advice =
         "keep the files themselves, or put sound copies in their place and run `quipu sync`";
     findings.tally(Severity::Warning, too_large, what, advice);
+    Ok(())
+}
+
+/// Indexes that made no sense when they were last looked at.
+fn indexes(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
+    let Some(ledger) = &patient.ledger else { return Ok(()) };
+    let forgotten = Forgotten::load(ledger.conn())?;
+    let mut tally = Tally::default();
+    for (known, why) in indexes::damaged(ledger.conn(), &patient.known, &forgotten)? {
+        tally.add(|| format!("{}: {why}", String::from_utf8_lossy(&known.path)));
+    }
+    let what = "indexes that cannot be read; transcripts are collected without them";
+    let advice = "what they said last is kept; if the agent cannot read them either, let it write \
+                  them anew or put back a copy, and run `quipu sync`";
+    findings.tally(Severity::Warning, tally, what, advice);
     Ok(())
 }
 

@@ -23,6 +23,7 @@ pub(super) fn describe(conn: &Connection, scope: &Scope) -> Result<ForgetReport>
         on_disk: on_disk(scope),
         copies: copied_in.len() as u64,
         copied_in: copied_in.into_iter().take(MOST_NAMED).collect(),
+        threads: threads(conn, scope)?,
         ..ForgetReport::default()
     };
     for source in &scope.sources {
@@ -110,8 +111,7 @@ fn copied_in(conn: &Connection, scope: &Scope) -> Result<Vec<ForgottenSession>> 
     let rows: Vec<String> = scope.rows.iter().map(|row| row.0.to_string()).collect();
     let rows = rows.join(", ");
     let mut statement = conn.prepare(&format!(
-        "SELECT s.format, s.agent, s.session_id, s.part, coalesce(s.title, s.first_prompt),
-                s.project
+        "SELECT s.format, s.agent, s.session_id, s.part, s.project, s.id
            FROM sessions s
           WHERE s.id IN (
             SELECT session FROM entries
@@ -125,7 +125,27 @@ fn copied_in(conn: &Connection, scope: &Scope) -> Result<Vec<ForgottenSession>> 
           )
           ORDER BY s.id"
     ))?;
-    Ok(statement.query_map([], scope::session)?.collect::<Result<_, _>>()?)
+    let found = statement.query_map([], scope::session)?.collect::<Result<Vec<_>, _>>()?;
+    Ok(scope::titled(conn, found)?.into_iter().map(|(_, session)| session).collect())
+}
+
+/// Threads of these sessions: OpenClaw gives each a transcript of its own, which is another session
+/// that stays.
+fn threads(conn: &Connection, scope: &Scope) -> Result<Vec<ForgottenSession>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT format, agent, session_id, part, project, id FROM sessions
+          WHERE format = ?1 AND agent = ?2
+            AND substr(session_id, 1, length(?3) + 7) = ?3 || '-topic-'
+          ORDER BY session_id",
+    )?;
+    let mut found = Vec::new();
+    for session in &scope.sessions {
+        let of = (&session.format, &session.agent, &session.session_id);
+        let more = statement.query_map(of, scope::session)?;
+        found.extend(more.collect::<Result<Vec<_>, _>>()?);
+    }
+    found.retain(|(row, _)| !scope.rows.contains(row));
+    Ok(scope::titled(conn, found)?.into_iter().map(|(_, session)| session).collect())
 }
 
 /// Files that may hold what was forgotten and that only a person can remove: backups that the

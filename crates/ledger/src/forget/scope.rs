@@ -16,7 +16,7 @@ use super::shared::{self, Judge, Verdict};
 use crate::chunks::RecordReader;
 use crate::ids::{GenerationId, Seq, SessionRow, SourceId};
 use crate::journal::Event;
-use crate::query::find;
+use crate::query::{self, find};
 use crate::wire::ForgottenSession;
 use crate::{Error, Result, collect, journal, spans};
 
@@ -61,28 +61,39 @@ pub(super) fn sessions(
 ) -> Result<(Vec<SessionRow>, Vec<ForgottenSession>)> {
     let wanted = find::session(conn, name)?;
     let mut statement = conn.prepare(&format!(
-        "{} SELECT s.format, s.agent, s.session_id, s.part,
-                       coalesce(s.title, s.first_prompt), s.project, s.id
+        "{} SELECT s.format, s.agent, s.session_id, s.part, s.project, s.id
                   FROM family JOIN sessions s ON s.id = family.id
                  ORDER BY s.id <> ?1, s.id",
         find::FAMILY
     ))?;
     let found = statement
-        .query_map([wanted], |row| Ok((row.get(6)?, session(row)?)))?
+        .query_map([wanted], session)?
         .collect::<Result<Vec<(SessionRow, ForgottenSession)>, _>>()?;
-    Ok(found.into_iter().unzip())
+    Ok(titled(conn, found)?.into_iter().unzip())
 }
 
-/// A session, from the columns format, agent, session_id, part, title and project.
-pub(super) fn session(row: &Row<'_>) -> rusqlite::Result<ForgottenSession> {
-    Ok(ForgottenSession {
+/// A session, from the columns format, agent, session_id, part, project and id.
+pub(super) fn session(row: &Row<'_>) -> rusqlite::Result<(SessionRow, ForgottenSession)> {
+    let session = ForgottenSession {
         format: row.get(0)?,
         agent: row.get(1)?,
         session_id: row.get(2)?,
         part: row.get(3)?,
-        title: row.get(4)?,
-        project: row.get(5)?,
-    })
+        title: None,
+        project: row.get(4)?,
+    };
+    Ok((row.get(5)?, session))
+}
+
+/// The same sessions with the titles by which people know them.
+pub(super) fn titled(
+    conn: &Connection,
+    mut found: Vec<(SessionRow, ForgottenSession)>,
+) -> Result<Vec<(SessionRow, ForgottenSession)>> {
+    for (row, session) in &mut found {
+        session.title = query::sessions::title(conn, *row)?;
+    }
+    Ok(found)
 }
 
 /// Finds what belongs to some sessions.

@@ -7,6 +7,7 @@
 use memchr::memmem;
 use quipu_transcript::entry::{Kind, Says};
 use quipu_transcript::format::{Format, Framing, Origin};
+use quipu_transcript::key::{self, SessionKey};
 use quipu_transcript::record;
 
 use super::marks::Forgotten;
@@ -58,9 +59,16 @@ impl<'a> Judge<'a> {
             entries += 1;
             // What a scheduled job did is told in a file of the job; any agent may have done it.
             if let Kind::CronRun(run) = &entry.kind {
+                // Without the id, the key may end with it.
+                let key = run.session_key.as_deref().map(SessionKey::parse);
+                let in_key = key.as_ref().and_then(|key| match key.kind() {
+                    key::Kind::Cron { run, .. } => run,
+                    _ => None,
+                });
                 is_forgotten |= run
                     .session_id
                     .as_deref()
+                    .or(in_key)
                     .is_some_and(|id| self.forgotten.has_id(self.format.name(), id));
             }
             is_forgotten |= entry.says.iter().any(|says| match says {

@@ -7,6 +7,7 @@
 
 use quipu_transcript::format;
 use quipu_transcript::index::Binding;
+use quipu_transcript::key::{Kind, SessionKey};
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value};
 
@@ -176,7 +177,7 @@ pub(crate) fn replace(
             agent,
             binding.session,
             binding.parent_key,
-            text("channel").or_else(|| text("lastChannel")).or_else(|| delivered_by(binding)),
+            channel(binding),
             text("chatType"),
             text("label").or_else(|| text("displayName")).or_else(|| text("subject")),
             text("model"),
@@ -189,9 +190,35 @@ pub(crate) fn replace(
     Ok(())
 }
 
-/// The channel, where releases since 2026.7.2 keep it.
-fn delivered_by(binding: &Binding) -> Option<&str> {
-    binding.fields.get("delivery")?.get("route")?.get("channel")?.as_str()
+/// Where the fields of a key may name the channel; the first that does counts. Releases since 2026.7.2
+/// keep it in `delivery`, the documents show it in `deliveryContext`, and `origin` says where the
+/// first message came from.
+const CHANNELS: &[&[&str]] = &[
+    &["channel"],
+    &["lastChannel"],
+    &["delivery", "route", "channel"],
+    &["deliveryContext", "channel"],
+    &["route", "channel"],
+    &["origin", "provider"],
+];
+
+/// The channel that a session's messages come through; where no field says it, the key may.
+fn channel(binding: &Binding) -> Option<String> {
+    let said = |path: &&[&str]| {
+        let (first, rest) = path.split_first()?;
+        let first = binding.fields.get(*first)?;
+        let value = rest.iter().try_fold(first, |value, name| value.get(name))?;
+        value.as_str().filter(|channel| !channel.is_empty())
+    };
+    if let Some(channel) = CHANNELS.iter().find_map(said) {
+        return Some(channel.to_owned());
+    }
+    match SessionKey::parse(binding.key.as_str()).kind() {
+        Kind::Direct { channel: Some(channel), .. }
+        | Kind::Group { channel, .. }
+        | Kind::Thread { channel, .. } => Some(channel.to_owned()),
+        _ => None,
+    }
 }
 
 /// Shows the newest version of every index.

@@ -6,7 +6,7 @@ pub(crate) mod databases;
 pub(crate) mod find;
 pub(crate) mod listed;
 mod notes;
-mod sessions;
+pub(crate) mod sessions;
 mod sql;
 mod status;
 mod story;

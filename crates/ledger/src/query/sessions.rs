@@ -106,15 +106,11 @@ fn describe(conn: &Connection, listed: &Listed) -> Result<Session> {
     let files = files(conn, listed.row)?;
     let turns = turns(conn, listed.row)?;
     let mut statement = conn.prepare_cached(
-        "SELECT session_id, key, part, title, first_prompt, turns, messages, tool_calls, state,
+        "SELECT session_id, key, part, first_prompt, turns, messages, tool_calls, state,
                 parent_id, fork_of, compactions,
                 (SELECT count(*) FROM sessions child
                   WHERE child.parent_id = s.session_id AND child.format = s.format
-                    AND coalesce(child.parent_agent, child.agent) = s.agent),
-                (SELECT title FROM session_keys k
-                  WHERE k.session_id = s.session_id AND k.format = s.format
-                    AND k.agent = s.agent AND k.title IS NOT NULL
-                  ORDER BY k.updated_at DESC LIMIT 1)
+                    AND coalesce(child.parent_agent, child.agent) = s.agent)
            FROM sessions s WHERE id = ?1",
     )?;
     let session = statement.query_row([listed.row], |row| {
@@ -128,8 +124,8 @@ fn describe(conn: &Connection, listed: &Listed) -> Result<Session> {
             project: listed.project().to_owned(),
             cwd: listed.path.clone(),
             slug: listed.slug.clone(),
-            title: row.get::<_, Option<String>>(3)?.or(row.get(13)?),
-            first_prompt: row.get(4)?,
+            title: None,
+            first_prompt: row.get(3)?,
             last_prompts: Vec::new(),
             started_at: listed.started_at,
             updated_at: listed.updated_at,
@@ -137,26 +133,43 @@ fn describe(conn: &Connection, listed: &Listed) -> Result<Session> {
             lines: files.lines,
             size: files.size,
             records: files.records,
-            turns: number(5)?,
-            messages: number(6)?,
-            tool_calls: number(7)?,
+            turns: number(4)?,
+            messages: number(5)?,
+            tool_calls: number(6)?,
             models: turns.models,
             tokens: turns.tokens,
-            state: row.get(8)?,
-            parent: row.get(9)?,
-            fork_of: row.get(10)?,
+            state: row.get(7)?,
+            parent: row.get(8)?,
+            fork_of: row.get(9)?,
             channel: listed.channel.clone(),
             branches: turns.branches,
-            compactions: number(11)?,
-            subagents: number(12)?,
+            compactions: number(10)?,
+            subagents: number(11)?,
         })
     })?;
-    let title = match session.title {
-        Some(title) => Some(title),
-        None => real_prompt(conn, listed.row)?.or_else(|| session.first_prompt.clone()),
-    };
-    let title = title.map(|title| one_line(&title));
+    let title = title(conn, listed.row)?;
     Ok(Session { title, last_prompts: last_prompts(conn, listed.row)?, ..session })
+}
+
+/// What a session is called: by a person or the agent, in an index, or else as its first prompt that
+/// is more than a command begins.
+pub(crate) fn title(conn: &Connection, session: SessionRow) -> Result<Option<String>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT coalesce(s.title,
+                    (SELECT title FROM session_keys k
+                      WHERE k.session_id = s.session_id AND k.format = s.format
+                        AND k.agent = s.agent AND k.title IS NOT NULL
+                      ORDER BY k.updated_at DESC LIMIT 1)),
+                s.first_prompt
+           FROM sessions s WHERE s.id = ?1",
+    )?;
+    let (given, first_prompt): (Option<String>, Option<String>) =
+        statement.query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let title = match given {
+        Some(title) => Some(title),
+        None => real_prompt(conn, session)?.or(first_prompt),
+    };
+    Ok(title.map(|title| one_line(&title)))
 }
 
 #[derive(Default)]

@@ -18,7 +18,7 @@ use crate::ledger::Ledger;
 use crate::wire::{
     FormatStatus, LedgerStatus, OldestTranscript, PriorityStatus, RootStatus, SkippedFiles, Status,
 };
-use crate::{Result, clock, damaged, schema};
+use crate::{Result, clock, damaged, indexes, schema};
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
@@ -53,11 +53,14 @@ fn describe(conn: &Connection, ledger: LedgerStatus, roots: &[RootPath]) -> Resu
     let mut discovery = discover(&resolved, &|root, path| {
         by_path.contains_key(&(root.format.name(), root.path.as_os_str().as_bytes(), path))
     });
-    leave_out(&Forgotten::load(conn)?, &resolved, &mut discovery);
+    let forgotten = Forgotten::load(conn)?;
+    leave_out(&forgotten, &resolved, &mut discovery);
     discovery.skip_unreadable(&resolved);
     let mut formats = Vec::new();
     for format in FORMATS {
-        formats.push(format_status(conn, *format, roots, &resolved, &discovery)?);
+        let mut status = format_status(conn, *format, roots, &resolved, &discovery)?;
+        status.damaged.append(&mut damaged_indexes(conn, *format, &known, &forgotten)?);
+        formats.push(status);
     }
     Ok(Status {
         ledger,
@@ -253,6 +256,26 @@ fn damaged(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
         groups.append(&mut found);
     }
     Ok(groups)
+}
+
+/// Indexes that make no sense, each by itself: what they said last is kept.
+fn damaged_indexes(
+    conn: &Connection,
+    format: &dyn Format,
+    known: &[known::Known],
+    forgotten: &Forgotten,
+) -> Result<Vec<SkippedFiles>> {
+    let damaged = indexes::damaged(conn, known, forgotten)?.into_iter();
+    Ok(damaged
+        .filter(|(known, _)| known.format == format.name())
+        .map(|(known, why)| SkippedFiles {
+            format: known.format.clone(),
+            reason: format!("an index that cannot be read: {why}"),
+            files: 1,
+            paths: vec![String::from_utf8_lossy(&known.path).into_owned()],
+            in_database: false,
+        })
+        .collect())
 }
 
 /// Groups rows of a reason, a path, and whether that is in a database; those of a group follow one

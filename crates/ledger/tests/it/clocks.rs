@@ -34,6 +34,29 @@ fn f33_all_files_are_touched_at_once() {
     home.sync_and_check();
 }
 
+/// Files that were touched together lie in the same chunks: each is opened for many of them, not for
+/// every one.
+#[test]
+fn touched_files_share_the_chunks_that_are_opened() {
+    let home = Home::quick();
+    for number in 0..1500 {
+        home.write(&path_of(number), lines(number..number + 1));
+    }
+    home.sync();
+    let chunks: i64 = home.one("SELECT count(*) FROM chunks");
+    for number in 0..1500 {
+        set_modified(&home, &path_of(number), SystemTime::UNIX_EPOCH);
+    }
+    home.append(&path_of(1499), lines(2000..2001));
+    let report = home.sync();
+    assert_eq!((report.records_added, report.rewritten), (1, 0));
+    assert!(report.bytes_verified > 0 && chunks > 0);
+    // Three units of work, and each may see every chunk.
+    let most = 4 * chunks.cast_unsigned();
+    assert!(report.chunks_opened <= most, "{} of {chunks}", report.chunks_opened);
+    home.sync_and_check();
+}
+
 #[test]
 fn f33_the_time_of_a_file_never_changes() {
     let home = Home::quick();

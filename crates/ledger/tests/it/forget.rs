@@ -755,3 +755,68 @@ fn a_session_of_openclaw_is_gone_from_everywhere() {
     home.sync();
     check();
 }
+
+/// Whoever was forgotten is not missed.
+#[test]
+fn the_doctor_does_not_ask_for_what_was_forgotten() {
+    let home = Home::new();
+    furnish(&home);
+    home.sync();
+    forget(&home);
+    home.sync();
+    home.append(&victim(), secret(300));
+    let found = quipu_ledger::doctor(&home.ledger_path(), &home.roots(), false, &mut |_| {});
+    let asks = |finding: &quipu_ledger::wire::Finding| finding.advice.contains("quipu sync");
+    assert!(!found.findings.iter().any(asks), "{:?}", found.findings);
+    home.append(MAIN, line("user", &uuid(90), None, "kept"));
+    let found = quipu_ledger::doctor(&home.ledger_path(), &home.roots(), false, &mut |_| {});
+    assert!(found.findings.iter().any(asks), "of others it still does");
+}
+
+/// Threads are sessions of their own: they stay, and are named.
+#[test]
+fn threads_are_named_and_stay() {
+    let home = Home::new();
+    let path = |session: &str| format!(".openclaw/agents/main/sessions/{session}.jsonl");
+    let said = "{\"role\":\"user\",\"content\":\"hello\",\"timestamp\":1770193116233}\n";
+    let thread = format!("{VICTIM}-topic-5");
+    home.write(&path(VICTIM), said.replace("hello", CANARY));
+    home.write(&path(&thread), said);
+    home.sync();
+    let report = home.forget(&format!("main/{VICTIM}"));
+    let threads: Vec<&str> = report.threads.iter().map(|it| it.session_id.as_str()).collect();
+    assert_eq!(threads, [thread.as_str()]);
+    assert_eq!((home.hits(CANARY), home.hits("hello")), (0, 1));
+    assert!(home.forget(&thread).threads.is_empty());
+    assert_eq!(home.hits("hello"), 0);
+}
+
+/// A run of a scheduled job may name its session in its key only.
+#[test]
+fn runs_that_name_the_session_in_their_key_become_blanks() {
+    let home = Home::new();
+    let run = |key: &str, text: &str| {
+        format!(
+            "{{\"ts\":1770193116233,\"jobId\":\"j\",\"action\":\"finished\",\"status\":\"ok\",\
+             \"sessionKey\":\"{key}\",\"summary\":\"{text}\"}}\n"
+        )
+    };
+    home.write(
+        &format!(".openclaw/agents/main/sessions/{VICTIM}.jsonl"),
+        "{\"role\":\"user\",\"content\":\"zanzibarcanary\",\"timestamp\":1770193116233}\n",
+    );
+    home.write(
+        ".openclaw/cron/runs/j.jsonl",
+        [
+            run(&format!("agent:main:cron:j:run:{VICTIM}"), CANARY),
+            run("agent:main:cron:j", "any of them"),
+        ]
+        .concat(),
+    );
+    home.sync();
+    assert_eq!(home.forget(VICTIM).shared_lines, 1);
+    check(&home);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM cron_runs"), 1);
+    home.sync();
+    check(&home);
+}

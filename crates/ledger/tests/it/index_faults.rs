@@ -84,3 +84,39 @@ fn a69_locks_and_temporary_files() {
     home.sync_and_check();
     assert_eq!((home.hits("hello"), home.hits("unfinished")), (1, 0));
 }
+
+/// An index that makes no sense is named, as long as it makes none.
+#[test]
+fn a_damaged_index_is_named() {
+    let home = Home::quick();
+    let index = format!("{SESSIONS}/sessions.json");
+    let path = "agents/main/sessions/sessions.json";
+    let named = || {
+        let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+        let damaged = status.formats.iter().flat_map(|format| &format.damaged);
+        let named = damaged.flat_map(|files| &files.paths).cloned().collect::<Vec<String>>();
+        let found = quipu_ledger::doctor(&home.ledger_path(), &home.roots(), false, &mut |_| {});
+        let found = found.findings.into_iter().flat_map(|finding| finding.examples);
+        let said = found.filter(|example| example.starts_with(path)).count();
+        assert_eq!(named.len(), said, "the doctor says what status says");
+        named
+    };
+    let good = r#"{"agent:main:main": {"sessionId": "s1", "updatedAt": 1770193116233}}"#;
+    home.write(&format!("{SESSIONS}/s1.jsonl"), "{\"role\":\"user\",\"content\":\"hello\"}\n");
+    home.write(&index, "");
+    home.sync();
+    assert_eq!(named(), [path]);
+    home.write(&index, good);
+    home.sync();
+    assert_eq!(named(), [""; 0]);
+    for broken in ["", &good[..30], &" ".repeat(good.len())] {
+        home.write(&index, broken);
+        home.sync();
+        assert_eq!(named(), [path], "{broken:?}");
+        home.assert_rebuilds();
+        assert_eq!(named(), [path], "{broken:?}");
+    }
+    home.write(&index, good.replace("s1", "s2"));
+    home.sync();
+    assert_eq!(named(), [""; 0]);
+}

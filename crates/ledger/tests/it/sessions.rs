@@ -203,3 +203,55 @@ fn sessions_are_found_by_what_lists_show() {
     assert_ne!(id("work/same-id"), id("main/same-id"));
     assert_eq!(id("nothing/like-that"), None);
 }
+
+/// Releases and documents keep the channel in different places, some only in the key.
+#[test]
+fn the_channel_is_found_wherever_it_stands() {
+    let home = home(&[
+        openclaw("main", "context", "/p", &["hi"]),
+        openclaw("main", "origin", "/p", &["hi"]),
+        openclaw("main", "key", "/p", &["hi"]),
+        openclaw("main", "last", "/p", &["hi"]),
+        openclaw("main", "none", "/p", &["hi"]),
+    ]);
+    home.write(
+        ".openclaw/agents/main/sessions/sessions.json",
+        r#"{"version": 2, "agents": {
+            "agent:main:main": {"activeSessionId": "context", "updatedAt": 1,
+                "deliveryContext": {"channel": "telegram", "to": "7"}},
+            "agent:main:x": {"sessionId": "origin", "updatedAt": 2,
+                "origin": {"provider": "telegram"}},
+            "agent:main:telegram:group:-100": {"sessionId": "key", "updatedAt": 3, "channel": ""},
+            "agent:main:discord:channel:5": {"sessionId": "last", "updatedAt": 4,
+                "lastChannel": "telegram"},
+            "agent:main:cron:job": {"sessionId": "none", "updatedAt": 5}}}"#,
+    );
+    home.sync();
+    let filter = Filter { channel: Some("telegram".to_owned()), ..Filter::default() };
+    let mut found: Vec<String> =
+        list(&home, &filter).sessions.into_iter().map(|session| session.id).collect();
+    found.sort();
+    assert_eq!(found, ["context", "key", "last", "origin"]);
+    home.sync_and_check();
+}
+
+/// Whoever forgets a session is shown the title by which the list knows it.
+#[test]
+fn a_session_that_is_forgotten_has_the_title_of_the_list() {
+    let home = home(&[
+        claude("-p", 1, "/p", &["/clear", "Mend the till"]),
+        openclaw("main", "labelled", "/p", &["hello there"]),
+    ]);
+    home.write(
+        ".openclaw/agents/main/sessions/sessions.json",
+        r#"{"agent:main:main": {"sessionId": "labelled", "updatedAt": 1, "label": "The bakery"}}"#,
+    );
+    home.sync();
+    for (session, title) in [("00000001", "Mend the till"), ("labelled", "The bakery")] {
+        let foreseen = quipu_ledger::foresee(&mut home.open(), session).unwrap();
+        assert_eq!(foreseen.sessions[0].title.as_deref(), Some(title));
+        let listed = list(&home, &Filter::default()).sessions;
+        let listed = listed.iter().find(|listed| listed.id.starts_with(session)).unwrap();
+        assert_eq!(listed.title.as_deref(), Some(title));
+    }
+}

@@ -1,0 +1,107 @@
+//! Ledgers that somebody may read but not write to. The tests give their rights away where they
+//! have too many, and are skipped where that is impossible.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::process::{Command, Stdio};
+
+use crate::home::{Home, Run, files};
+
+/// Neither root nor anybody who owns something.
+const NOBODY: u32 = 65534;
+
+/// Runs `quipu` as somebody whom permissions concern; `None` if there is nobody.
+fn run(home: &Home, arguments: &str) -> Option<Run> {
+    let command = home.command(arguments.split_whitespace());
+    if !rustix::process::geteuid().is_root() {
+        return Some(home.finish(command));
+    }
+    let nobody = |command: &Command| {
+        let mut other = Command::new("setpriv");
+        other.args([&format!("--reuid={NOBODY}"), "--regid=65534", "--clear-groups"]);
+        other.arg(command.get_program()).args(command.get_args());
+        other.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home.path("")).env("TZ", "UTC");
+        other.current_dir(home.path("")).stdin(Stdio::null());
+        other
+    };
+    let can_run = nobody(&home.command(["--version"])).output();
+    let can_run = can_run.is_ok_and(|output| output.status.success());
+    can_run.then(|| home.finish(nobody(&command)))
+}
+
+/// A ledger with something in it that was left properly.
+fn collected() -> Home {
+    let home = Home::small();
+    assert_eq!(home.run("sync --ledger kept/ledger.db").code, 0);
+    fs::set_permissions(home.path(""), Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(home.path("free")).unwrap();
+    fs::set_permissions(home.path("free"), Permissions::from_mode(0o777)).unwrap();
+    for name in ["ledger.db.lock", "ledger.db.wait", "ledger.db-wal", "ledger.db-shm"] {
+        let _ = fs::remove_file(home.path("kept").join(name));
+    }
+    home
+}
+
+/// Sets the modes of the ledger's folder and file, and who owns them.
+fn close(home: &Home, folder: u32, file: u32, owner: u32) {
+    let (kept, ledger) = (home.path("kept"), home.path("kept/ledger.db"));
+    if rustix::process::geteuid().is_root() {
+        chown(&kept, Some(owner), Some(owner)).unwrap();
+        chown(&ledger, Some(owner), Some(owner)).unwrap();
+    }
+    fs::set_permissions(&ledger, Permissions::from_mode(file)).unwrap();
+    fs::set_permissions(&kept, Permissions::from_mode(folder)).unwrap();
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to() {
+    for (folder, file, owner) in [(0o500, 0o600, NOBODY), (0o500, 0o400, NOBODY), (0o755, 0o644, 0)]
+    {
+        let home = collected();
+        close(&home, folder, file, owner);
+        let before = files(&home.path("kept"));
+        for command in [
+            "status",
+            "sessions",
+            "sessions --no-sync",
+            "cursors",
+            "restore --all --to free/out",
+            "backup free/copy.db",
+        ] {
+            let Some(run) = run(&home, &format!("{command} --ledger kept/ledger.db")) else {
+                return;
+            };
+            assert_eq!(run.code, 0, "{folder:o} {file:o}: {command}: {run}");
+        }
+        assert!(before == files(&home.path("kept")), "something was changed, or left beside it");
+        close(&home, 0o700, 0o600, 0);
+    }
+}
+
+/// A file that is read-only in a folder that is not.
+#[test]
+fn a_file_that_cannot_be_written_to() {
+    let home = collected();
+    close(&home, 0o700, 0o400, NOBODY);
+    for command in ["status", "cursors", "restore --all --to free/out", "backup free/copy.db"] {
+        let Some(run) = run(&home, &format!("{command} --ledger kept/ledger.db")) else { return };
+        assert_eq!(run.code, 0, "{command}: {run}");
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_opened_is_not_passed_over() {
+    let home = collected();
+    // What a process leaves behind that was killed, on a machine that was started again.
+    fs::write(home.path("kept/ledger.db-wal"), vec![7; 4096]).unwrap();
+    fs::set_permissions(home.path("kept/ledger.db-wal"), Permissions::from_mode(0o644)).unwrap();
+    close(&home, 0o755, 0o644, 0);
+    if !rustix::process::geteuid().is_root() {
+        close(&home, 0o555, 0o444, 0);
+    }
+    let Some(run) = run(&home, "status --ledger kept/ledger.db") else { return };
+    close(&home, 0o700, 0o600, 0);
+    assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{run}");
+    assert!(run.stderr.contains("are in its write-ahead log"), "{run}");
+    assert!(run.stderr.contains("hint: copy the ledger together with"), "{run}");
+}
