@@ -80,18 +80,24 @@ pub(crate) fn open(context: &mut Context, args: Args) -> Result<Reading> {
 impl Reading {
     /// The session that `name` means. If it may mean several, the person is asked.
     pub(crate) fn find(&self, context: &mut Context, name: &str) -> Result<SessionRow> {
-        let candidates = match quipu_ledger::find_session(&self.ledger, name) {
+        let name = self.name(context, name)?;
+        Ok(quipu_ledger::find_session(&self.ledger, &name)?)
+    }
+
+    /// A name that means one session: `name`, or what the person chooses of what it may mean.
+    pub(crate) fn name(&self, context: &mut Context, name: &str) -> Result<String> {
+        match quipu_ledger::find_session(&self.ledger, name) {
             Err(Error::Ambiguous { candidates, name }) => {
                 let described = candidates.iter().map(|id| self.describe(id)).collect();
                 let question = format!("`{name}` may mean several sessions:");
                 match context.output.pick(&question, described)? {
-                    Some(choice) => candidates.into_iter().nth(choice),
-                    None => return Err(Error::Ambiguous { candidates, name }.into()),
+                    Some(choice) => Ok(candidates.into_iter().nth(choice).unwrap_or_default()),
+                    None => Err(Error::Ambiguous { candidates, name }.into()),
                 }
             }
-            found => return Ok(found?),
-        };
-        Ok(quipu_ledger::find_session(&self.ledger, &candidates.unwrap_or_default())?)
+            Err(error) => Err(error.into()),
+            Ok(_) => Ok(name.to_owned()),
+        }
     }
 
     /// The one project that a name means. If it may mean several, the person is asked.

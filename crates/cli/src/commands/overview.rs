@@ -58,8 +58,10 @@ fn show(context: &mut Context, report: &SyncReport, status: &Status) -> Result<(
         out.facts(
             2,
             &[
+                ("quipu search", Text::plain("find words in everything, tool results included")),
+                ("quipu sessions", Text::plain("what was talked about, the newest first")),
+                ("quipu usage", Text::plain("tokens and cost, day by day")),
                 ("quipu status", Text::plain("what was left out and why, and what was odd")),
-                ("quipu restore", Text::plain("give files back, byte for byte")),
                 ("quipu --help", Text::plain("everything else")),
             ],
         )?;

@@ -138,7 +138,8 @@ impl Args {
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let reading = reading::open(context, args.reading)?;
-    let story = Story::find(&reading.ledger, &args.session)?;
+    let session = reading.name(context, &args.session)?;
+    let story = Story::find(&reading.ledger, &session)?;
     let mut choice = args.choice();
     if args.count {
         let mut counts = StoryCounts::default();
@@ -158,7 +159,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     if context.is_json {
         return each(|tell| {
             story.tell(&choice, &mut |item| {
-                tell(context.output.json(&ShownEntry::of(item, choice.telling)).map_err(Into::into))
+                tell(reading.json(context, &ShownEntry::of(item, choice.telling)))
             })
         });
     }

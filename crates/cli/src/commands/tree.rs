@@ -43,15 +43,16 @@ const WIDEST: usize = 100;
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let reading = reading::open(context, args.reading)?;
-    let lines = quipu_ledger::tree(&reading.ledger, &args.session)?;
+    let session = reading.name(context, &args.session)?;
+    let lines = quipu_ledger::tree(&reading.ledger, &session)?;
     if context.is_json {
         for line in &lines {
-            context.output.json(line)?;
+            reading.json(context, line)?;
         }
         return Ok(());
     }
     context.output.page()?;
-    let story = Story::find(&reading.ledger, &args.session)?;
+    let story = Story::find(&reading.ledger, &session)?;
     let width = context.output.width().unwrap_or(usize::MAX);
     context.output.line(Text::of(Look::Bold, page::title(story.head(), width)))?;
     context.output.line(Text::of(Look::Dim, &story.head().id))?;

@@ -8,8 +8,6 @@ use std::sync::Arc;
 
 use signal_hook::consts::SIGINT;
 
-use crate::settings::variable;
-
 /// Where results go.
 #[derive(Debug)]
 pub(super) enum Sink {
@@ -98,19 +96,35 @@ impl Write for Sink {
     }
 }
 
-/// What to page with; `None` if that is nothing.
+/// What to page with; `None` if that is nothing: a variable that is there and empty says so.
 fn command() -> Option<OsString> {
-    let said = std::env::var_os("QUIPU_PAGER").or_else(|| variable("PAGER"));
+    let said = std::env::var_os("QUIPU_PAGER").or_else(|| std::env::var_os("PAGER"));
     said.map_or_else(
         || Some("less".into()),
         |said| (!said.is_empty() && said != "cat").then_some(said),
     )
 }
 
+/// Starts the pager. `None` if it cannot be started; then everything goes to the terminal.
 fn pager() -> Option<Sink> {
-    let mut shell = Command::new("sh");
+    let said = command()?;
+    let is_plain = |text: &str| !text.contains(|sign: char| "|&;<>()$`\\\"'*?[#~=%".contains(sign));
     // Only what the person said is a command; what is shown goes in as data.
-    shell.arg("-c").arg(command()?).stdin(Stdio::piped());
+    let mut shell = match said.to_str().filter(|said| is_plain(said)) {
+        // Without a shell in between, it is known at once whether there is such a program.
+        Some(plain) => {
+            let mut words = plain.split_whitespace();
+            let mut program = Command::new(words.next()?);
+            program.args(words);
+            program
+        }
+        None => {
+            let mut shell = Command::new("sh");
+            shell.arg("-c").arg(said);
+            shell
+        }
+    };
+    shell.stdin(Stdio::piped());
     if std::env::var_os("LESS").is_none() {
         shell.env("LESS", "FRX");
     }

@@ -93,7 +93,12 @@ fn json_has_every_entry() {
     for id in ["00000001", "00000003", "00000004"] {
         let document: Value =
             serde_json::from_str(&home.run(&format!("export {id} --format json")).stdout).unwrap();
-        let shown = home.run(&format!("show {id} --full --json")).json_lines();
+        let mut shown = home.run(&format!("show {id} --full --json")).json_lines();
+        // An export says once what a list says with every object.
+        for entry in shown.iter_mut().filter_map(Value::as_object_mut) {
+            entry.remove("fresh_as_of");
+            entry.remove("pending_bytes");
+        }
         assert_eq!(document["entries"].as_array().unwrap(), &shown);
         assert!(document["session"]["id"].as_str().unwrap().starts_with(id));
         assert_eq!(document["redacted"], false);

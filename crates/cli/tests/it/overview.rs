@@ -42,9 +42,11 @@ fn small_home() {
       oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
       odd        3 problems noted; see `quipu status`
 
-      quipu status   what was left out and why, and what was odd
-      quipu restore  give files back, byte for byte
-      quipu --help   everything else
+      quipu search    find words in everything, tool results included
+      quipu sessions  what was talked about, the newest first
+      quipu usage     tokens and cost, day by day
+      quipu status    what was left out and why, and what was odd
+      quipu --help    everything else
     ");
 }
 
@@ -105,11 +107,17 @@ fn narrow_terminal() {
       odd        3 problems noted; see
                  `quipu status`
 
+      quipu search
+        find words in everything, tool
+        results included
+      quipu sessions
+        what was talked about, the newest
+        first
+      quipu usage
+        tokens and cost, day by day
       quipu status
         what was left out and why, and what
         was odd
-      quipu restore
-        give files back, byte for byte
       quipu --help
         everything else
     ");
@@ -137,9 +145,11 @@ fn sources_that_are_gone_are_rescued() {
       oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
       odd        3 problems noted; see `quipu status`
 
-      quipu status   what was left out and why, and what was odd
-      quipu restore  give files back, byte for byte
-      quipu --help   everything else
+      quipu search    find words in everything, tool results included
+      quipu sessions  what was talked about, the newest first
+      quipu usage     tokens and cost, day by day
+      quipu status    what was left out and why, and what was odd
+      quipu --help    everything else
     ");
 }
 

@@ -283,13 +283,13 @@ fn json_has_one_object_per_entry() {
     snapshot!(run(&home, "show 00000001 --json"), @r#"
     exit 0
     --- stdout
-    {"id":"u01","parent":null,"kind":"message","role":"user","time":1772442001000,"text":"Show prices with two decimals.","tool":null,"type":"user","entry":7,"turn":1,"prompt":true}
-    {"id":"u03","parent":"u02","kind":"message","role":"assistant","time":1772442003000,"text":"Let me look at the formatter and its test.","tool":null,"type":"assistant","entry":9,"turn":1,"prompt":false,"model":"claude-sonnet-4-5"}
-    {"id":"u04","parent":"u03","kind":"message","role":"assistant","time":1772442004000,"text":null,"tool":"Read","type":"assistant","entry":10,"turn":1,"prompt":false,"model":"claude-sonnet-4-5","calls":[{"id":"toolu_011","name":"Read","about":"/home/alice/shop/src/price.ts","outcome":"fine"}]}
-    {"id":"u05","parent":"u04","kind":"message","role":"assistant","time":1772442005000,"text":null,"tool":"Bash","type":"assistant","entry":11,"turn":1,"prompt":false,"model":"claude-sonnet-4-5","calls":[{"id":"toolu_012","name":"Bash","about":"npm test -- price","outcome":"failed"}]}
-    {"id":"u06","parent":"u04","kind":"message","role":"tool","time":1772442006000,"text":null,"tool":"Read","type":"user","entry":12,"turn":1,"prompt":false,"results":[{"call":"toolu_011","name":"Read","about":"/home/alice/shop/src/price.ts","outcome":"fine","bytes":38}]}
-    {"id":"u07","parent":"u05","kind":"message","role":"tool","time":1772442007000,"text":null,"tool":"Bash","type":"user","entry":13,"turn":1,"prompt":false,"results":[{"call":"toolu_012","name":"Bash","about":"npm test -- price","outcome":"failed","bytes":20}]}
-    {"id":"u09","parent":"u08","kind":"message","role":"assistant","time":1772442009000,"text":"Prices now read `4.50`.","tool":null,"type":"assistant","entry":15,"turn":1,"prompt":false,"model":"claude-sonnet-4-5"}
+    {"id":"u01","parent":null,"kind":"message","role":"user","time":1772442001000,"text":"Show prices with two decimals.","tool":null,"type":"user","entry":7,"turn":1,"prompt":true,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"id":"u03","parent":"u02","kind":"message","role":"assistant","time":1772442003000,"text":"Let me look at the formatter and its test.","tool":null,"type":"assistant","entry":9,"turn":1,"prompt":false,"model":"claude-sonnet-4-5","fresh_as_of":"[TIME]","pending_bytes":null}
+    {"id":"u04","parent":"u03","kind":"message","role":"assistant","time":1772442004000,"text":null,"tool":"Read","type":"assistant","entry":10,"turn":1,"prompt":false,"model":"claude-sonnet-4-5","calls":[{"id":"toolu_011","name":"Read","about":"/home/alice/shop/src/price.ts","outcome":"fine"}],"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"id":"u05","parent":"u04","kind":"message","role":"assistant","time":1772442005000,"text":null,"tool":"Bash","type":"assistant","entry":11,"turn":1,"prompt":false,"model":"claude-sonnet-4-5","calls":[{"id":"toolu_012","name":"Bash","about":"npm test -- price","outcome":"failed"}],"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"id":"u06","parent":"u04","kind":"message","role":"tool","time":1772442006000,"text":null,"tool":"Read","type":"user","entry":12,"turn":1,"prompt":false,"results":[{"call":"toolu_011","name":"Read","about":"/home/alice/shop/src/price.ts","outcome":"fine","bytes":38}],"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"id":"u07","parent":"u05","kind":"message","role":"tool","time":1772442007000,"text":null,"tool":"Bash","type":"user","entry":13,"turn":1,"prompt":false,"results":[{"call":"toolu_012","name":"Bash","about":"npm test -- price","outcome":"failed","bytes":20}],"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"id":"u09","parent":"u08","kind":"message","role":"assistant","time":1772442009000,"text":"Prices now read `4.50`.","tool":null,"type":"assistant","entry":15,"turn":1,"prompt":false,"model":"claude-sonnet-4-5","fresh_as_of":"[TIME]","pending_bytes":null}
     "#);
     for entry in run(&home, "show 00000001 --json --full").json_lines() {
         for field in ["id", "parent", "kind", "role", "time", "text", "tool"] {

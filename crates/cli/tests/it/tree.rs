@@ -74,9 +74,9 @@ fn json() {
     snapshot!(run(&synced(), "tree 04-branch --json"), @r#"
     exit 0
     --- stdout
-    {"line":1,"parent":null,"kind":"run","depth":0,"nested":0,"first":"6858b87f","last":"dfa342c7","time":1794765601696,"entries":2,"turns":1,"tool_calls":0,"text":"start","branches":2,"leaf":false,"current":true}
-    {"line":2,"parent":1,"kind":"run","depth":1,"nested":0,"first":"219aa01b","last":"fcfe1f2f","time":1794765601696,"entries":2,"turns":1,"tool_calls":0,"text":"path A","branches":0,"leaf":false,"current":false}
-    {"line":3,"parent":1,"kind":"run","depth":0,"nested":0,"first":"1c63f8a5","last":"493d0832","time":1794765601697,"entries":2,"turns":1,"tool_calls":0,"text":"path B","branches":0,"leaf":true,"current":true}
+    {"line":1,"parent":null,"kind":"run","depth":0,"nested":0,"first":"6858b87f","last":"dfa342c7","time":1794765601696,"entries":2,"turns":1,"tool_calls":0,"text":"start","branches":2,"leaf":false,"current":true,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"line":2,"parent":1,"kind":"run","depth":1,"nested":0,"first":"219aa01b","last":"fcfe1f2f","time":1794765601696,"entries":2,"turns":1,"tool_calls":0,"text":"path A","branches":0,"leaf":false,"current":false,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"line":3,"parent":1,"kind":"run","depth":0,"nested":0,"first":"1c63f8a5","last":"493d0832","time":1794765601697,"entries":2,"turns":1,"tool_calls":0,"text":"path B","branches":0,"leaf":true,"current":true,"fresh_as_of":"[TIME]","pending_bytes":null}
     "#);
 }
 
