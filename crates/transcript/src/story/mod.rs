@@ -1,6 +1,6 @@
 //! The story of a session: the human's words, the agent's words, and one line for everything else.
 //!
-//! A [`StoryItem`] is what one entry tells. [`tell`] makes one of an [`Entry`] alone; whoever knows
+//! A [`StoryItem`] is what one entry tells. [`tell()`] makes one of an [`Entry`](crate::entry::Entry) alone; whoever knows
 //! the session adds what an entry does not know by itself: its turn, how its calls ended, where the
 //! session went back. Every rendering (terminal, Markdown, HTML, JSON) starts from these items and
 //! decides nothing about what belongs to the story: [`Telling`] says what is opened, and

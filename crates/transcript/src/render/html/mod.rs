@@ -1,6 +1,6 @@
 //! A story as one HTML page that needs nothing else: no script, nothing from elsewhere.
 //!
-//! Everything from a transcript goes through [`escaped`] or, where it is Markdown, through
+//! Everything from a transcript goes through `escaped` or, where it is Markdown, through
 //! `prose`; the tags are ours. A policy in the page forbids what should not be there anyway.
 
 mod page;
