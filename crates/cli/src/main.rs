@@ -18,6 +18,7 @@ mod reading;
 mod roots;
 mod service;
 mod settings;
+mod telling;
 
 use std::process::ExitCode;
 use std::sync::Arc;

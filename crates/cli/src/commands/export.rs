@@ -12,7 +12,6 @@ use clap::ValueEnum;
 use quipu_ledger::SessionRow;
 use quipu_ledger::wire::{ExportReport, Session};
 use quipu_transcript::redact::Redactor;
-use quipu_transcript::story::{Telling, Tools};
 
 use self::kind::Kind;
 use self::write::{Exporter, Stdout};
@@ -21,6 +20,7 @@ use crate::error::{CommandError, Result};
 use crate::output::{Look, Text, bytes, count};
 use crate::paths;
 use crate::reading::{self, Reading};
+use crate::telling;
 
 /// Export sessions as Markdown, HTML, JSON, the original JSONL, or CSV
 ///
@@ -68,35 +68,11 @@ pub(crate) struct Args {
     #[arg(long)]
     redact: bool,
 
-    /// Open everything: thinking, tools, compactions, and what is folded
-    #[arg(long)]
-    full: bool,
-
-    /// Show the agent's thinking
-    #[arg(long)]
-    thinking: bool,
-
-    /// How much of tool calls to show
-    #[arg(long, value_name = "WHAT", value_enum)]
-    tools: Option<ToolsArg>,
-
-    /// Show the summaries of compacted history, and the files read and changed before
-    #[arg(long)]
-    compactions: bool,
+    #[command(flatten)]
+    telling: telling::Args,
 
     #[command(flatten)]
     reading: reading::Args,
-}
-
-/// How much of tool calls to show.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ToolsArg {
-    /// Names alone.
-    Names,
-    /// Names and all of what they were given.
-    Inputs,
-    /// That, and all of what they answered.
-    Full,
 }
 
 impl Args {
@@ -112,19 +88,6 @@ impl Args {
             (None, _) if is_json && self.to.is_none() => Ok(Kind::Json),
             (None, named) => Ok(named.unwrap_or(Kind::Md)),
         }
-    }
-
-    fn telling(&self, kind: Kind) -> Telling {
-        let mut telling = if self.full { Telling::FULL } else { kind.telling() };
-        telling.thinking |= self.thinking;
-        telling.compactions |= self.compactions;
-        match self.tools {
-            Some(ToolsArg::Names) => telling.tools = Tools::Names,
-            Some(ToolsArg::Inputs) => telling.tools = Tools::Inputs,
-            Some(ToolsArg::Full) => telling.tools = Tools::Full,
-            None => {}
-        }
-        telling
     }
 }
 
@@ -144,7 +107,8 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
                 .hint("name one with --to; `--format csv` is one table of all of them"));
         }
     };
-    let mut exporter = Exporter::new(&reading.ledger, kind, args.telling(kind), args.redact);
+    let mut exporter =
+        Exporter::new(&reading.ledger, kind, args.telling.telling(kind.telling()), args.redact);
     learn(&mut exporter, &chosen.sessions, context)?;
     let Some(to) = to else {
         return to_stdout(&mut exporter, &chosen.sessions, context);

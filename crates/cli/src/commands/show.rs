@@ -10,12 +10,12 @@ use clap::ValueEnum;
 use quipu_ledger::wire::{ShownEntry, StoryCounts};
 use quipu_ledger::{Choice, Story};
 use quipu_transcript::entry;
-use quipu_transcript::story::{Telling, Tools};
+use quipu_transcript::story::Telling;
 
 use self::page::Page;
 use super::Context;
 use crate::error::{CommandError, Result};
-use crate::reading;
+use crate::{reading, telling};
 
 /// Show a session: who said what, and what was done
 ///
@@ -40,21 +40,8 @@ pub(crate) struct Args {
     #[arg(value_name = "SESSION")]
     session: String,
 
-    /// Open everything: thinking, tools, compactions, and what is folded
-    #[arg(long)]
-    full: bool,
-
-    /// Show the agent's thinking
-    #[arg(long)]
-    thinking: bool,
-
-    /// How much of tool calls to show
-    #[arg(long, value_name = "WHAT", value_enum)]
-    tools: Option<ToolsArg>,
-
-    /// Show the summaries of compacted history, and the files read and changed before
-    #[arg(long)]
-    compactions: bool,
+    #[command(flatten)]
+    telling: telling::Args,
 
     /// Show only the way from the beginning to this entry: an id, its beginning, or `leaf`
     #[arg(long, value_name = "ENTRY")]
@@ -88,17 +75,6 @@ pub(crate) struct Args {
     reading: reading::Args,
 }
 
-/// How much of tool calls to show.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ToolsArg {
-    /// Names alone.
-    Names,
-    /// Names and all of what they were given.
-    Inputs,
-    /// That, and all of what they answered.
-    Full,
-}
-
 /// Who speaks.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum RoleArg {
@@ -112,17 +88,8 @@ enum RoleArg {
 
 impl Args {
     fn choice(&self) -> Choice {
-        let mut telling = if self.full { Telling::FULL } else { Telling::DEFAULT };
-        telling.thinking |= self.thinking;
-        telling.compactions |= self.compactions;
-        match self.tools {
-            Some(ToolsArg::Names) => telling.tools = Tools::Names,
-            Some(ToolsArg::Inputs) => telling.tools = Tools::Inputs,
-            Some(ToolsArg::Full) => telling.tools = Tools::Full,
-            None => {}
-        }
         Choice {
-            telling,
+            telling: self.telling.telling(Telling::DEFAULT),
             role: self.role.map(|role| match role {
                 RoleArg::User => entry::Role::User,
                 RoleArg::Assistant => entry::Role::Assistant,

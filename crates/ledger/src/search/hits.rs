@@ -8,7 +8,8 @@ use super::index::columns;
 use super::pattern::Pattern;
 use super::texts::{Texts, by_column};
 use crate::Result;
-use crate::ids::{EntryId, PackedId};
+use crate::ids::{EntryId, PackedId, SessionRow};
+use crate::query::sessions::title;
 use crate::wire::{Nearby, SearchHit};
 
 /// How much of a text is shown, in bytes.
@@ -213,7 +214,7 @@ impl<'c> Teller<'c> {
             let session = self
                 .conn
                 .prepare_cached(
-                    "SELECT session_id, format, nullif(agent, ''), coalesce(title, first_prompt),
+                    "SELECT session_id, format, nullif(agent, ''),
                             coalesce(project, cwd), cwd, part, state, parent_id
                        FROM sessions WHERE id = ?1",
                 )?
@@ -222,16 +223,20 @@ impl<'c> Teller<'c> {
                         id: row.get(0)?,
                         format: row.get(1)?,
                         agent: row.get(2)?,
-                        title: row.get(3)?,
-                        project: row.get(4)?,
-                        cwd: row.get(5)?,
-                        part: row.get(6)?,
-                        state: row.get(7)?,
-                        parent: row.get(8)?,
+                        title: None,
+                        project: row.get(3)?,
+                        cwd: row.get(4)?,
+                        part: row.get(5)?,
+                        state: row.get(6)?,
+                        parent: row.get(7)?,
                     })
                 })
                 .optional()?;
-            vacant.insert(session.unwrap_or_default());
+            let session = match session {
+                Some(session) => Session { title: title(self.conn, SessionRow(row))?, ..session },
+                None => Session::default(),
+            };
+            vacant.insert(session);
         }
         if let Some(session) = self.sessions.get(&row) {
             hit.session = Some(session.id.clone());

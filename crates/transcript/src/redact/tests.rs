@@ -1,3 +1,5 @@
+//! What the rules find, what they leave alone, and that nothing of a secret is left.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -34,8 +34,8 @@ pub(super) fn exact(ms: i64) -> Option<String> {
 }
 
 /// What a compaction stands for, on one line.
-pub(super) fn compacted(compaction: &Compaction<'_>) -> String {
-    let mut said = "History was compacted".to_owned();
+pub fn compacted(compaction: &Compaction<'_>) -> String {
+    let mut said = "history was compacted".to_owned();
     if let Some(trigger) = &compaction.trigger {
         said.push_str(&format!(" ({trigger})"));
     }

@@ -8,6 +8,7 @@ use quipu_ledger::Choice;
 use quipu_ledger::wire::StoryHead;
 use quipu_transcript::entry::{Compaction, Role};
 use quipu_transcript::format;
+use quipu_transcript::render::compacted;
 use quipu_transcript::story::{
     Folded, ItemKind, Outcome, Piece, Rewind, StoryItem, Telling, Tools, one_line,
 };
@@ -15,7 +16,7 @@ use quipu_transcript::story::{
 use super::tools;
 use crate::commands::Context;
 use crate::error::Result;
-use crate::output::{Look, Text, count, markdown, minute, number, plain};
+use crate::output::{Look, Text, count, markdown, minute, plain};
 
 /// Prose is at most so wide: longer lines are hard to read.
 const WIDEST: usize = 100;
@@ -254,26 +255,7 @@ impl<'c> Page<'c> {
     }
 
     fn compaction(&mut self, compaction: &Compaction<'_>) -> Result<()> {
-        let mut said = "history was compacted".to_owned();
-        if let Some(trigger) = &compaction.trigger {
-            said.push_str(&format!(" ({trigger})"));
-        }
-        match (compaction.tokens_before, compaction.tokens_after) {
-            (Some(before), Some(after)) => {
-                said.push_str(&format!(" · {} → {} tokens", number(before), number(after)));
-            }
-            (Some(before), None) => said.push_str(&format!(" · {} tokens", number(before))),
-            _ => {}
-        }
-        if let Some(messages) = compaction.compacted_count {
-            said.push_str(&format!(" · {}", count(messages, "message")));
-        }
-        let files = [("read", &compaction.read_files), ("changed", &compaction.modified_files)];
-        for (word, files) in files {
-            if !files.is_empty() {
-                said.push_str(&format!(" · {} {word}", count(files.len() as u64, "file")));
-            }
-        }
+        let said = compacted(compaction);
         self.mark(Look::Dim, "◆", &said)?;
         if !self.telling.compactions {
             return Ok(());
@@ -282,6 +264,7 @@ impl<'c> Page<'c> {
             self.separate()?;
             self.prose(&markdown(&compaction.summary, self.room(2)), INDENT)?;
         }
+        let files = [("read", &compaction.read_files), ("changed", &compaction.modified_files)];
         for (word, files) in files {
             if files.is_empty() {
                 continue;

@@ -1,3 +1,5 @@
+//! What queries mean, and that no text is an error.
+
 use proptest::prelude::*;
 
 use super::*;
