@@ -36,6 +36,7 @@ mod secrets;
 mod sessions;
 mod spec;
 mod sql;
+mod store;
 mod story;
 mod torture;
 mod truth;
