@@ -11,8 +11,9 @@
 mod append;
 mod context;
 mod fork;
-mod meta;
-mod sessions;
+mod import;
+pub(crate) mod meta;
+pub(crate) mod sessions;
 mod tree;
 mod turn;
 mod work;

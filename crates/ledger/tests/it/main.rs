@@ -17,6 +17,7 @@ mod cron;
 mod damaged;
 mod doctor;
 mod faults;
+mod files;
 mod forget;
 mod fresh;
 mod index_faults;
