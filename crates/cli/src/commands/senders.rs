@@ -204,7 +204,7 @@ fn told(context: &mut Context, sender: &Sender) -> Result<()> {
     }
     let end = match sender.state {
         "allowed" => format!(" may speak to agent {} now", sender.agent),
-        "denied" => format!(" may not speak to agent {} any more", sender.agent),
+        "denied" => format!(" may not speak to agent {} now", sender.agent),
         _ => format!(" is unknown to agent {} again", sender.agent),
     };
     let line = Text::of(Look::Bold, called(sender)).and(end);

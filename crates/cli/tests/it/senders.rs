@@ -42,7 +42,7 @@ fn r74_senders_are_decided_about() {
     snapshot!(home.run("senders deny +15555550123 --channel whatsapp --agent work"), @"
     exit 0
     --- stdout
-    whatsapp:+15555550123 may not speak to agent work any more
+    whatsapp:+15555550123 may not speak to agent work now
     ");
     snapshot!(home.run("senders allow matrix:@Ada:example.org"), @"
     exit 0

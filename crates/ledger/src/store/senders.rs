@@ -87,6 +87,18 @@ pub fn admit(
     change(ledger, |tx| admit_in(tx, settings, inbound, now))
 }
 
+impl super::Store {
+    /// Whether a message goes to its session; see [`admit`].
+    pub fn admit(
+        &mut self,
+        settings: &AdmissionSettings,
+        inbound: &Inbound,
+        now: i64,
+    ) -> Result<Admission> {
+        admit(&mut self.ledger, settings, inbound, now)
+    }
+}
+
 /// The same inside a transaction, whose projection is up to date.
 pub(crate) fn admit_in(
     tx: &Transaction<'_>,

@@ -37,6 +37,7 @@ mod senders;
 mod sessions;
 mod spec;
 mod sql;
+mod store;
 mod story;
 mod torture;
 mod truth;

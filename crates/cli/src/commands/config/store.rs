@@ -11,6 +11,9 @@ use crate::settings::Origin;
 /// One line: the setting, its value, and where it came from.
 pub(super) type Line = (String, Value<'static>, Origin);
 
+/// One number of a compaction's settings.
+type Tokens = fn(&Compaction) -> Option<u64>;
+
 /// All of them. What can be said for many things is shown where it was said.
 pub(super) fn lines(store: &StoreSettings) -> Result<Vec<Line>> {
     let routing = store.routing()?;
@@ -83,7 +86,7 @@ pub(super) fn lines(store: &StoreSettings) -> Result<Vec<Line>> {
     if let Some(mode) = compaction.mode {
         add("compaction.mode", word(mode.as_str()), &|said| said.compaction.mode.is_some());
     }
-    let numbers: [(&str, fn(&Compaction) -> Option<u64>); 4] = [
+    let numbers: [(&str, Tokens); 4] = [
         ("reserve_tokens", |compaction| compaction.reserve_tokens),
         ("reserve_tokens_floor", |compaction| compaction.reserve_tokens_floor),
         ("keep_recent_tokens", |compaction| compaction.keep_recent_tokens),
