@@ -38,6 +38,7 @@ mod sessions;
 mod spec;
 mod sql;
 mod store;
+mod store_crowd;
 mod story;
 mod torture;
 mod truth;
