@@ -4,6 +4,7 @@
 //! An unknown key is a warning, because it may belong to a newer quipu.
 
 mod prices;
+mod store;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,8 @@ use clap::ValueEnum;
 use quipu_transcript::format::{self, FORMATS};
 use quipu_transcript::prices::Price;
 use toml::{Table, Value};
+
+pub(crate) use store::Store;
 
 use crate::args::ColorWhen;
 use crate::error::{CommandError, Result};
@@ -31,6 +34,8 @@ pub(crate) struct Config {
     pub(crate) roots: BTreeMap<&'static str, Vec<PathBuf>>,
     /// `[prices]`, by model.
     pub(crate) prices: BTreeMap<String, Price>,
+    /// `[store]`.
+    pub(crate) store: Store,
     /// Keys that mean nothing.
     pub(crate) unknown: Vec<UnknownKey>,
 }
@@ -65,6 +70,7 @@ fn parse(text: &str, path: &Path) -> Result<Config> {
             "collect" => collect(value, path, &mut config)?,
             "roots" => roots(value, path, &mut config)?,
             "prices" => config.prices = prices::read(value, path, &mut config.unknown)?,
+            "store" => config.store = store::read(value, path, &mut config.unknown)?,
             _ => config.unknown.push(unknown(key, key, "")),
         }
     }
@@ -175,7 +181,7 @@ fn syntax_error(text: &str, path: &Path, error: &toml::de::Error) -> CommandErro
 /// A key that means nothing, with the nearest one that does.
 fn unknown(key: &str, name: &str, table: &str) -> UnknownKey {
     let known: Vec<&str> = match table {
-        "" => vec!["ledger", "color", "collect", "roots", "prices"],
+        "" => vec!["ledger", "color", "collect", "roots", "prices", "store"],
         "collect." => vec!["priority", "deleted"],
         _ => FORMATS.iter().map(|format| format.name()).collect(),
     };

@@ -2,7 +2,7 @@
 //! record changes it by its draft and by nothing else, so deriving it again from the first record
 //! gives the same rows as collecting did, whatever the batches were.
 //!
-//! No row holds a wall-clock time. Facts across sessions follow order-free rules (`usage`).
+//! No row holds a wall-clock time but one that a record says. Facts across sessions follow order-free rules (`usage`).
 
 pub(crate) mod absent;
 pub(crate) mod draft;
@@ -14,6 +14,7 @@ pub(crate) mod rebuild;
 mod row;
 mod rows;
 pub(crate) mod search;
+pub(crate) mod senders;
 mod session;
 mod sessions;
 mod states;
@@ -91,7 +92,7 @@ impl Fold {
 
     /// Folds in a record of the journal.
     pub(crate) fn event(&mut self, tx: &Transaction<'_>, seq: Seq, event: &Event) -> Result<()> {
-        let Some(source) = event.source() else { return Ok(()) };
+        let Some(source) = event.source() else { return senders::note(tx, seq, event) };
         if crate::forget::is_forgotten(tx, source)? {
             return Ok(());
         }

@@ -12,6 +12,7 @@ mod append;
 mod context;
 mod fork;
 mod meta;
+pub mod senders;
 mod sessions;
 mod tree;
 mod turn;

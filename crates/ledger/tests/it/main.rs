@@ -33,6 +33,7 @@ mod rewrites;
 mod rows;
 mod search;
 mod secrets;
+mod senders;
 mod sessions;
 mod spec;
 mod sql;
