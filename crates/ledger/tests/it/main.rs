@@ -39,6 +39,7 @@ mod spec;
 mod sql;
 mod store;
 mod store_crowd;
+mod store_route;
 mod story;
 mod torture;
 mod truth;

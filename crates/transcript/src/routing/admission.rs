@@ -199,6 +199,15 @@ impl Admission {
         *self == Admission::Admitted
     }
 
+    /// Why it does not go to its session.
+    pub fn why(&self) -> Option<String> {
+        match self {
+            Admission::Admitted => None,
+            Admission::Pair { .. } => Some(Why::NotApproved.to_string()),
+            Admission::Filtered { why } | Admission::Refused { why } => Some(why.to_string()),
+        }
+    }
+
     /// What the sender is told, if anything. Whoever asks again has been told.
     pub fn reply(&self) -> Option<String> {
         match self {

@@ -2,7 +2,7 @@
 
 use super::inbound::Inbound;
 use super::names::AgentId;
-use super::settings::Settings;
+use super::settings::{DmScope, Settings};
 use crate::key::SessionKey;
 
 /// What a message asks of the store.
@@ -46,13 +46,15 @@ impl Command {
         }
     }
 
-    /// Whether whoever sent this message may have it done. In a group only an owner may list or
-    /// switch: the others would see, or change, what all of them talk to.
+    /// Whether whoever sent this message may have it done. Only an owner may list or switch where
+    /// that shows or changes what others talk about: in a group, and where every person has a
+    /// session of their own.
     pub fn is_allowed(&self, settings: &Settings, inbound: &Inbound) -> bool {
         match self {
             Command::New { .. } | Command::Reset { .. } => true,
             Command::Sessions | Command::Session { .. } => {
-                !inbound.is_group() || settings.admission.is_owner(inbound)
+                let is_shared = !inbound.is_group() && settings.dm_scope == DmScope::Main;
+                is_shared || settings.admission.is_owner(inbound)
             }
         }
     }
@@ -147,6 +149,10 @@ mod tests {
             assert!(!command.is_allowed(&settings, &from(Chat::Group, "2")));
             assert!(!command.is_allowed(&settings, &from(Chat::Group, "")));
             assert!(command.is_allowed(&settings, &from(Chat::Direct, "2")));
+            // Whoever has a session of their own does not see those of others.
+            let apart = Settings { dm_scope: DmScope::PerPeer, ..settings.clone() };
+            assert!(!command.is_allowed(&apart, &from(Chat::Direct, "2")));
+            assert!(command.is_allowed(&apart, &from(Chat::Direct, "1")));
         }
         for command in &start {
             assert!(command.is_allowed(&settings, &from(Chat::Channel, "2")));
