@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::commands::Context;
 use crate::error::{CommandError, Kind, Result};
 use crate::machine;
-use crate::output::{Look, Text, bytes, count, elapsed, minute};
+use crate::output::{ID_LETTERS, Look, ShortIds, Text, bytes, count, elapsed, minute};
 
 /// How many projects that a name may mean are told.
 const MOST_PROJECTS: usize = 8;
@@ -145,6 +145,11 @@ impl Reading {
             error.kind = Kind::NoMatch;
             error
         })
+    }
+
+    /// Shortens ids so that each means one session of this ledger.
+    pub(crate) fn short_ids(&self) -> Result<ShortIds> {
+        Ok(ShortIds::new(quipu_ledger::crowded_ids(&self.ledger, ID_LETTERS)?))
     }
 
     /// A session in one line, for choosing.

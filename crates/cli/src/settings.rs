@@ -101,7 +101,7 @@ pub(crate) fn load(global: &Global) -> Result<Settings> {
         color: color(global, &config, file),
         priority: said(config.priority, Selection::default().priority, file),
         deleted: said(config.deleted, Selection::default().deleted, file),
-        roots: roots::find(&config.roots, &in_file(file), folder, home, &here)?,
+        roots: roots::find(&config, &in_file(file), folder, home, &here)?,
         prices: Setting { value: config.prices, origin: in_file(file) },
         unknown: config.unknown,
         config: path,

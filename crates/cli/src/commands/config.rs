@@ -26,6 +26,9 @@ use crate::settings::Origin;
 ///   claude-code = ["~/.claude", "/backup/claude"]
 ///   openclaw = ["~/.openclaw"]
 ///
+///   [retention]      # days until the agent deletes a transcript, as its settings say
+///   claude-code = 90 # 0 or "never" if it deletes nothing
+///
 ///   [prices]         # US dollars for a million tokens
 ///   "my-model" = { input = 3.0, output = 15.0, cache_read = 0.3 }
 ///
@@ -68,7 +71,7 @@ struct SettingLine<'a> {
 #[serde(untagged)]
 enum Value<'a> {
     Word(&'a str),
-    Number(u8),
+    Number(u32),
     Flag(bool),
     Path(&'a Path),
     Paths(Vec<&'a Path>),
@@ -111,7 +114,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     ));
     lines.push((
         "collect.priority".to_owned(),
-        Value::Number(settings.priority.value),
+        Value::Number(settings.priority.value.into()),
         &settings.priority.origin,
     ));
     lines.push((
@@ -122,6 +125,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     for roots in &settings.roots {
         let paths = roots.paths.iter().map(|path| path.as_path()).collect();
         lines.push((format!("roots.{}", roots.format.name()), Value::Paths(paths), &roots.origin));
+    }
+    for roots in &settings.roots {
+        let days = roots.retention.value.days(roots.format);
+        let value = days.map_or(Value::Word("never"), Value::Number);
+        let key = format!("retention.{}", roots.format.name());
+        lines.push((key, value, &roots.retention.origin));
     }
     let prices = &settings.prices;
     for (model, price) in &prices.value {

@@ -8,7 +8,7 @@ use quipu_transcript::format;
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
 use crate::filters;
-use crate::output::{Column, Look, Text, count, elapsed, number, short_id};
+use crate::output::{Column, Look, ShortIds, Text, count, elapsed, number};
 use crate::reading;
 
 /// Rows that a person is shown if nothing else is said.
@@ -59,11 +59,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         }
         return Ok(());
     }
+    let ids = reading.short_ids()?;
     context.output.page()?;
     if args.filters.project.is_some() {
-        by_project(context, &found.sessions)?;
+        by_project(context, &ids, &found.sessions)?;
     } else {
-        show(context, 0, found.sessions.iter(), true)?;
+        show(context, &ids, 0, found.sessions.iter(), true)?;
     }
     let more = found.total - found.sessions.len();
     if more > 0 {
@@ -114,9 +115,9 @@ impl Shown {
         }
     }
 
-    fn cell(self, session: &Session) -> Text {
+    fn cell(self, ids: &ShortIds, session: &Session) -> Text {
         match self {
-            Shown::Id => Text::of(Look::Good, short_id(&session.id)),
+            Shown::Id => Text::of(Look::Good, ids.of(&session.id)),
             Shown::Last => Text::plain(session.updated_at.map(elapsed).unwrap_or_default()),
             Shown::Agent => Text::plain(agent(session)),
             Shown::Project => Text::plain(&session.project).cut(WIDEST_PROJECT),
@@ -128,17 +129,18 @@ impl Shown {
 
 fn show<'a>(
     context: &mut Context,
+    ids: &ShortIds,
     indent: usize,
     sessions: impl Iterator<Item = &'a Session>,
     with_project: bool,
 ) -> Result<()> {
     let shown = Shown::within(context.output.width(), with_project);
     let columns: Vec<Column> = shown.iter().map(|shown| shown.column()).collect();
-    let row = |session| shown.iter().map(|shown| shown.cell(session)).collect();
+    let row = |session| shown.iter().map(|shown| shown.cell(ids, session)).collect();
     Ok(context.output.table(indent, &columns, sessions.map(row).collect())?)
 }
 
-fn by_project(context: &mut Context, sessions: &[Session]) -> Result<()> {
+fn by_project(context: &mut Context, ids: &ShortIds, sessions: &[Session]) -> Result<()> {
     let mut projects: BTreeMap<&str, Vec<&Session>> = BTreeMap::new();
     for session in sessions {
         let place = session.cwd.as_deref().or(session.slug.as_deref()).unwrap_or("");
@@ -157,7 +159,7 @@ fn by_project(context: &mut Context, sessions: &[Session]) -> Result<()> {
         let title = Text::of(Look::Bold, if name.is_empty() { "(no project)" } else { name })
             .with(Look::Dim, format!("  {}", context.show(place)));
         context.output.line(title)?;
-        show(context, 2, sessions.into_iter(), false)?;
+        show(context, ids, 2, sessions.into_iter(), false)?;
     }
     Ok(())
 }

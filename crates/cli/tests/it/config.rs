@@ -9,18 +9,20 @@ fn defaults() {
     snapshot!(Home::empty().run("config show"), @"
     exit 0
     --- stdout
-    setting            value                                       from
-    config             ~/.config/quipu/config.toml (not there)     default
-    ledger             ~/.local/share/quipu/ledger.db (not there)  default
-    color              auto                                        default
-    collect.priority   2                                           default
-    collect.deleted    true                                        default
-    roots.claude-code  ~/.claude                                   default
-                       ~/.config/claude
-    roots.openclaw     ~/.openclaw                                 default
-                       ~/.clawdbot
-                       ~/.moltbot
-                       ~/.moldbot
+    setting                value                                       from
+    config                 ~/.config/quipu/config.toml (not there)     default
+    ledger                 ~/.local/share/quipu/ledger.db (not there)  default
+    color                  auto                                        default
+    collect.priority       2                                           default
+    collect.deleted        true                                        default
+    roots.claude-code      ~/.claude                                   default
+                           ~/.config/claude
+    roots.openclaw         ~/.openclaw                                 default
+                           ~/.clawdbot
+                           ~/.moltbot
+                           ~/.moldbot
+    retention.claude-code  30                                          default
+    retention.openclaw     never                                       default
     ");
 }
 
@@ -35,15 +37,17 @@ fn from_a_file() {
     snapshot!(home.run("config show"), @"
     exit 0
     --- stdout
-    setting            value                                       from
-    config             ~/.config/quipu/config.toml                 default
-    ledger             ~/.config/quipu/kept/ledger.db (not there)  file ~/.config/quipu/config.toml
-    color              never                                       file ~/.config/quipu/config.toml
-    collect.priority   2                                           default
-    collect.deleted    true                                        default
-    roots.claude-code  ~/one                                       file ~/.config/quipu/config.toml
-                       ~/.config/quipu/two
-    roots.openclaw     none                                        file ~/.config/quipu/config.toml
+    setting                value                                       from
+    config                 ~/.config/quipu/config.toml                 default
+    ledger                 ~/.config/quipu/kept/ledger.db (not there)  file ~/.config/quipu/config.toml
+    color                  never                                       file ~/.config/quipu/config.toml
+    collect.priority       2                                           default
+    collect.deleted        true                                        default
+    roots.claude-code      ~/one                                       file ~/.config/quipu/config.toml
+                           ~/.config/quipu/two
+    roots.openclaw         none                                        file ~/.config/quipu/config.toml
+    retention.claude-code  30                                          default
+    retention.openclaw     never                                       default
     ");
 }
 
@@ -61,15 +65,17 @@ fn from_the_environment() {
     snapshot!(home.run_with("config show", &variables), @"
     exit 0
     --- stdout
-    setting            value                    from
-    config             ~/here.toml              environment variable QUIPU_CONFIG
-    ledger             ~/ledger.db (not there)  environment variable QUIPU_LEDGER
-    color              never                    environment variable NO_COLOR
-    collect.priority   2                        default
-    collect.deleted    true                     default
-    roots.claude-code  /one                     environment variable CLAUDE_CONFIG_DIR
-                       /two
-    roots.openclaw     ~/three                  environment variable OPENCLAW_STATE_DIR
+    setting                value                    from
+    config                 ~/here.toml              environment variable QUIPU_CONFIG
+    ledger                 ~/ledger.db (not there)  environment variable QUIPU_LEDGER
+    color                  never                    environment variable NO_COLOR
+    collect.priority       2                        default
+    collect.deleted        true                     default
+    roots.claude-code      /one                     environment variable CLAUDE_CONFIG_DIR
+                           /two
+    roots.openclaw         ~/three                  environment variable OPENCLAW_STATE_DIR
+    retention.claude-code  30                       default
+    retention.openclaw     never                    default
     ");
 }
 
@@ -87,18 +93,20 @@ fn from_base_folders() {
     snapshot!(home.run_with("config show --color never", &variables), @"
     exit 0
     --- stdout
-    setting            value                               from
-    config             ~/conf/quipu/config.toml            environment variable XDG_CONFIG_HOME
-    ledger             ~/data/quipu/ledger.db (not there)  environment variable XDG_DATA_HOME
-    color              never                               flag --color
-    collect.priority   2                                   default
-    collect.deleted    true                                default
-    roots.claude-code  ~/.claude                           default
-                       ~/.config/claude
-    roots.openclaw     ~/.openclaw                         default
-                       ~/.clawdbot
-                       ~/.moltbot
-                       ~/.moldbot
+    setting                value                               from
+    config                 ~/conf/quipu/config.toml            environment variable XDG_CONFIG_HOME
+    ledger                 ~/data/quipu/ledger.db (not there)  environment variable XDG_DATA_HOME
+    color                  never                               flag --color
+    collect.priority       2                                   default
+    collect.deleted        true                                default
+    roots.claude-code      ~/.claude                           default
+                           ~/.config/claude
+    roots.openclaw         ~/.openclaw                         default
+                           ~/.clawdbot
+                           ~/.moltbot
+                           ~/.moldbot
+    retention.claude-code  30                                  default
+    retention.openclaw     never                               default
     ");
 }
 
@@ -112,18 +120,20 @@ fn from_flags() {
     snapshot!(run, @"
     exit 0
     --- stdout
-    setting            value               from
-    config             ~/here.toml         flag --config
-    ledger             ~/l.db (not there)  flag --ledger
-    color              never               flag --color
-    collect.priority   2                   default
-    collect.deleted    true                default
-    roots.claude-code  ~/.claude           default
-                       ~/.config/claude
-    roots.openclaw     ~/.openclaw         default
-                       ~/.clawdbot
-                       ~/.moltbot
-                       ~/.moldbot
+    setting                value               from
+    config                 ~/here.toml         flag --config
+    ledger                 ~/l.db (not there)  flag --ledger
+    color                  never               flag --color
+    collect.priority       2                   default
+    collect.deleted        true                default
+    roots.claude-code      ~/.claude           default
+                           ~/.config/claude
+    roots.openclaw         ~/.openclaw         default
+                           ~/.clawdbot
+                           ~/.moltbot
+                           ~/.moldbot
+    retention.claude-code  30                  default
+    retention.openclaw     never               default
     ");
 }
 
@@ -143,6 +153,8 @@ fn for_machines() {
     {"key":"collect.deleted","value":true,"origin":"default"}
     {"key":"roots.claude-code","value":["[HOME]/.claude","[HOME]/.config/claude"],"origin":"default"}
     {"key":"roots.openclaw","value":["/state"],"origin":"file","from":"[HOME]/.config/quipu/config.toml"}
+    {"key":"retention.claude-code","value":30,"origin":"default"}
+    {"key":"retention.openclaw","value":"never","origin":"default"}
     "#);
 }
 
@@ -344,4 +356,37 @@ fn a74_files_full_of_anything() {
       caused by: stream did not contain valid UTF-8
     hint: name another one with --config, or unset QUIPU_CONFIG
     ");
+}
+
+/// How long an agent keeps transcripts is said where its own settings cannot be read.
+#[test]
+fn how_long_transcripts_are_kept() {
+    let home = Home::small();
+    home.write(FILE, "[retention]\nclaude-code = 12\nopenclaw = 0\n");
+    let shown = home.run("config show").stdout;
+    assert!(shown.contains("retention.claude-code  12 "), "{shown}");
+    assert!(shown.contains("retention.openclaw     never "), "{shown}");
+    let line = home.run("config show --json").json_lines();
+    let line = line.into_iter().find(|line| line["key"] == "retention.claude-code").unwrap();
+    assert_eq!((&line["value"], &line["origin"]), (&12.into(), &"file".into()));
+    let warned = home.run("doctor").stdout;
+    assert!(
+        warned.contains("because `retention.claude-code` in the configuration is 12"),
+        "{warned}"
+    );
+    home.run("sync");
+    for command in ["status", ""] {
+        let said = home.run(command).stdout;
+        assert!(said.contains("2 days left, with the 12 days of the configuration"), "{said}");
+    }
+    assert!(
+        home.run("formats").stdout.contains("after 12 days, says file ~/.config/quipu/config.toml")
+    );
+    home.write(FILE, "[retention]\nclaude-code = -3\n");
+    snapshot!(home.run("status"), @r#"
+    exit 2
+    --- stderr
+    error: `retention.claude-code` in [HOME]/.config/quipu/config.toml is -3
+    hint: it is a number of days; 0 or "never" if the agent deletes nothing
+    "#);
 }

@@ -27,6 +27,7 @@ mod piece;
 mod plan;
 mod position;
 mod read;
+mod retention;
 mod rewrite;
 pub(crate) mod rows;
 mod run;
@@ -49,6 +50,7 @@ pub(crate) use forgotten::leave_out;
 pub(crate) use index::without_forgotten;
 pub(crate) use look::same_content;
 pub(crate) use read::open as open_source;
+pub use retention::Retention;
 pub use select::Selection;
 pub(crate) use view::View;
 
@@ -241,6 +243,7 @@ pub(crate) fn resolve(roots: &[RootPath]) -> Vec<RootPath> {
             format: root.format,
             path: std::fs::canonicalize(&root.path).unwrap_or_else(|_| root.path.clone()),
             selection: root.selection,
+            retention: root.retention,
         })
         .collect()
 }

@@ -2,6 +2,7 @@
 
 mod context;
 mod cron;
+mod crowded;
 pub(crate) mod databases;
 pub(crate) mod find;
 pub(crate) mod listed;
@@ -22,6 +23,7 @@ use crate::wire::Cursor;
 
 pub use context::{SessionContext, context};
 pub use cron::{cron_jobs, cron_runs};
+pub use crowded::crowded_ids;
 pub use listed::Filter;
 pub(crate) use listed::project_name;
 pub use notes::{note_versions, notes};
