@@ -48,9 +48,10 @@ pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;
 pub use project::rebuild::rebuild;
 pub use query::{
-    Choice, Filter, SessionContext, Sessions, SqlAnswer, SqlLimits, Story, UsageBy, UsageRequest,
-    context, cron_jobs, cron_runs, crowded_ids, cursors, find_session, note_versions, notes,
-    projects, session, session_rows, sessions, sql, status, status_without_ledger, tree, usage,
+    Choice, Costs, Filter, SessionContext, Sessions, SqlAnswer, SqlLimits, Story, UsageBy,
+    UsageRequest, context, costs, cron_jobs, cron_runs, crowded_ids, cursors, find_session,
+    note_versions, notes, projects, session, session_rows, sessions, sql, status,
+    status_without_ledger, tree, usage,
 };
 pub use restore::{Generations, InPlace, What, put_back, restore};
-pub use search::{Order, SearchRequest, search};
+pub use search::{Order, SearchRequest, search, search_each};

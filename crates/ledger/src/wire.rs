@@ -497,6 +497,8 @@ pub struct ForgottenSession {
     pub part: String,
     /// Its title, or how its first prompt begins.
     pub title: Option<String>,
-    /// The folder that groups sessions by project.
+    /// The project's name: the last folder of its path.
     pub project: Option<String>,
+    /// Claude Code's name of the project's folder.
+    pub slug: Option<String>,
 }

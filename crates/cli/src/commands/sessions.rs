@@ -9,7 +9,7 @@ use super::Context;
 use crate::error::{CommandError, Kind, Result};
 use crate::filters;
 use crate::output::{Column, Look, ShortIds, Text, count, elapsed, number};
-use crate::reading;
+use crate::reading::{self, Reading};
 
 /// Rows that a person is shown if nothing else is said.
 const SHOWN: usize = 50;
@@ -51,11 +51,13 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     };
     let found = quipu_ledger::sessions(&reading.ledger, &filter, limit)?;
     if found.sessions.is_empty() {
-        return nothing(args, context);
+        return nothing(args, context, &reading);
     }
     if context.is_json {
-        for session in &found.sessions {
-            reading.json(context, session)?;
+        let costs = quipu_ledger::costs(&reading.ledger, &context.prices())?;
+        for (mut session, row) in found.sessions.into_iter().zip(found.rows) {
+            session.cost_usd = row.map_or(session.cost_usd, |row| costs.of(row));
+            reading.json(context, &session)?;
         }
         return Ok(());
     }
@@ -188,7 +190,7 @@ pub(super) fn title(session: &Session) -> Text {
 }
 
 /// Nothing was found: of what was asked for, or at all.
-fn nothing(args: &Args, context: &mut Context) -> Result<()> {
+fn nothing(args: &Args, context: &mut Context, reading: &Reading) -> Result<()> {
     if args.filters.is_empty() {
         return if context.is_json { Ok(()) } else { super::sync::nothing_found(context) };
     }
@@ -196,7 +198,8 @@ fn nothing(args: &Args, context: &mut Context) -> Result<()> {
         Some(_) => "`quipu projects` lists all projects; --all adds sub-agents and empty sessions",
         None => "`quipu sessions` lists the newest; --all adds sub-agents and empty sessions",
     };
-    let mut error = CommandError::new("no session is like that").hint(hint);
+    let what = format!("no session is like that{}", reading.so_far());
+    let mut error = CommandError::new(what).hint(hint);
     error.kind = Kind::NoMatch;
     Err(error)
 }

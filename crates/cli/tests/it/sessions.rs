@@ -240,6 +240,20 @@ fn resuming() {
     ");
 }
 
+/// What each session cost is in the index, and adds up to the bill.
+#[test]
+fn the_index_knows_what_sessions_cost() {
+    let home = Home::full();
+    let sessions = home.run("sessions --all --json").json_lines();
+    let sum: f64 = sessions.iter().filter_map(|session| session["cost_usd"].as_f64()).sum();
+    let usage = home.run("usage --all --json").json_lines();
+    let bill = usage.last().unwrap()["cost_usd"].as_f64().unwrap();
+    assert!(bill > 0.0 && (sum - bill).abs() < 1e-6, "{sum} is not {bill}");
+    for field in ["models", "tokens", "cost_usd", "branches", "compactions", "subagents"] {
+        assert!(sessions.iter().all(|session| session.get(field).is_some()), "{field}");
+    }
+}
+
 /// Ids that begin with the time are alike at their beginning: as much is shown as tells them apart.
 #[test]
 fn ids_are_as_long_as_they_have_to_be() {
