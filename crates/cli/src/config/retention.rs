@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use quipu_ledger::Retention;
-use quipu_transcript::format;
+use quipu_transcript::format::FORMATS;
 use toml::Value;
 
 use super::{UnknownKey, unknown, wrong_type};
@@ -27,7 +27,8 @@ pub(super) fn read(
     let mut all = BTreeMap::new();
     for (name, value) in table {
         let key = format!("retention.{name}");
-        let Some(format) = format::by_name(name) else {
+        // Only what is collected can be deleted by its agent.
+        let Some(format) = FORMATS.iter().find(|format| format.name() == name) else {
             unknowns.push(unknown(&key, name, "retention."));
             continue;
         };

@@ -37,6 +37,9 @@ use versions::Versions;
 /// Where is looked unless somebody says otherwise: everywhere but in the model's reasoning.
 const EVERYWHERE: u8 = columns::TOOL_RESULT | columns::TOOL_INPUT | columns::PROSE;
 
+/// A match that is shown: where it is among them, and how well it fits.
+type Shown = (usize, Option<f64>);
+
 /// So many hits are read together.
 const PAGE: usize = 256;
 
@@ -164,7 +167,7 @@ fn tell(
     teller: &mut Teller<'_>,
     versions: &Versions,
     matches: &Matches,
-    shown: &[(usize, Option<f64>)],
+    shown: &[Shown],
 ) -> Result<Vec<SearchHit>> {
     let mut order: Vec<usize> = (0..shown.len()).collect();
     order.sort_unstable_by_key(|at| shown.get(*at).map(|shown| shown.0));
@@ -281,7 +284,7 @@ fn best(
     index: &Index<'_>,
     matches: &Matches,
     limit: usize,
-) -> Result<Vec<(usize, Option<f64>)>> {
+) -> Result<Vec<Shown>> {
     let weights = rank::Weights::new(index.totals(), matches.hits());
     let mut scored = rank::best(conn, &weights, matches, limit)?;
     scored.sort_unstable_by(|one, other| {
@@ -307,11 +310,7 @@ fn best(
 }
 
 /// The newest of the matches, in order.
-fn by_time(
-    conn: &Connection,
-    matches: &Matches,
-    limit: usize,
-) -> Result<Vec<(usize, Option<f64>)>> {
+fn by_time(conn: &Connection, matches: &Matches, limit: usize) -> Result<Vec<Shown>> {
     let found = newest(conn, matches.list(), |found| found.entry, limit)?;
     Ok(found
         .into_iter()
@@ -321,11 +320,7 @@ fn by_time(
 }
 
 /// The newest of the entries that hold a word, and their order.
-fn newest_of(
-    conn: &Connection,
-    entries: &EntrySet,
-    limit: usize,
-) -> Result<(Matches, Vec<(usize, Option<f64>)>)> {
+fn newest_of(conn: &Connection, entries: &EntrySet, limit: usize) -> Result<(Matches, Vec<Shown>)> {
     let newest = newest::newest_of(conn, entries, limit)?;
     let mut found: Vec<(i64, u8)> = newest.iter().map(|(_, entry)| (*entry, 0)).collect();
     found.sort_unstable();
