@@ -12,6 +12,7 @@ mod import;
 mod lines;
 mod measure;
 mod nochange;
+mod read;
 mod report;
 mod search;
 mod store;
@@ -27,7 +28,7 @@ use clap::{Args, Parser, Subcommand};
 use measure::Workplace;
 use report::{Report, say};
 
-/// Measure quipu: import, no-change sync, growth, size, usage reports, search.
+/// Measure quipu: import, no-change sync, growth, size, usage reports, search, reading.
 #[derive(Parser)]
 #[command(name = "quipu-bench", version)]
 struct Cli {
@@ -111,6 +112,21 @@ enum Task {
         /// The ccusage to run [default: the one on the search path]
         #[arg(long, value_name = "PATH")]
         ccusage_at: Option<PathBuf>,
+    },
+    /// List sessions, show one of 1,000 entries, report usage, export a huge session
+    Read {
+        /// Bytes of the generated home
+        #[arg(long, value_parser = parse_size, default_value = "1GB")]
+        size: u64,
+        /// Read this home instead of a generated one; it is not changed, and nothing is exported
+        #[arg(long, value_name = "DIR", conflicts_with = "size")]
+        home: Option<PathBuf>,
+        /// Each command runs so often
+        #[arg(long, default_value_t = 9)]
+        runs: usize,
+        /// Bytes of the session that is exported
+        #[arg(long, value_parser = parse_size, default_value = "300MB")]
+        huge: u64,
     },
     /// Collect one session line by line
     Lines {
@@ -206,6 +222,11 @@ fn run(cli: &Cli) -> Result<bool> {
         Task::Nochange { files } => nochange::run(*files, seed, &place()?)?,
         Task::Search { size, home, runs } => {
             search::run(*size, home.as_deref(), *runs, seed, place()?)?
+        }
+        Task::Read { size, home, runs, huge } => {
+            let home = home.as_deref();
+            let plan = read::Plan { size: *size, home, runs: *runs, huge: *huge, seed };
+            read::run(&plan, place()?)?
         }
         Task::Usage { size, ccusage, ccusage_at } => {
             let program = ccusage_at.clone();

@@ -104,7 +104,7 @@ pub(crate) fn load(global: &Global) -> Result<Settings> {
         color: color(global, &config, file),
         priority: said(config.priority, Selection::default().priority, file),
         deleted: said(config.deleted, Selection::default().deleted, file),
-        roots: roots::find(&config.roots, &in_file(file), folder, home, &here)?,
+        roots: roots::find(&config, &in_file(file), folder, home, &here)?,
         prices: Setting { value: config.prices, origin: in_file(file) },
         store: StoreSettings::new(config.store, file, home)?,
         unknown: config.unknown,

@@ -268,8 +268,12 @@ pub struct OldestTranscript {
     pub path: String,
     /// When it was last changed, milliseconds UTC.
     pub modified_at: i64,
-    /// Days until the agent's clean-up takes it, under its default setting.
+    /// Days until the agent's clean-up takes it; absent if the agent deletes nothing.
     pub days_left: Option<i64>,
+    /// After how many days the agent deletes a transcript that nobody touched.
+    pub cleanup_days: Option<u32>,
+    /// Who says so: `configuration`, or `default` of the agent, whose settings are never opened.
+    pub cleanup_from: String,
 }
 
 /// How far a file was read: the spec's scan state.
@@ -414,8 +418,9 @@ pub struct CheckReport {
     pub check: String,
     /// False if there was nothing to check.
     pub done: bool,
-    /// What holds if it found nothing.
-    pub fine: String,
+    /// What holds, since it found nothing; absent if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fine: Option<String>,
 }
 
 /// Something that a check found.
@@ -494,6 +499,8 @@ pub struct ForgottenSession {
     pub part: String,
     /// Its title, or how its first prompt begins.
     pub title: Option<String>,
-    /// The folder that groups sessions by project.
+    /// The project's name: the last folder of its path.
     pub project: Option<String>,
+    /// Claude Code's name of the project's folder.
+    pub slug: Option<String>,
 }

@@ -28,6 +28,9 @@ use crate::settings::Origin;
 ///   claude-code = ["~/.claude", "/backup/claude"]
 ///   openclaw = ["~/.openclaw"]
 ///
+///   [retention]      # days until the agent deletes a transcript, as its settings say
+///   claude-code = 90 # 0 or "never" if it deletes nothing
+///
 ///   [prices]         # US dollars for a million tokens
 ///   "my-model" = { input = 3.0, output = 15.0, cache_read = 0.3 }
 ///
@@ -134,6 +137,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     for roots in &settings.roots {
         let paths = roots.paths.iter().map(|path| path.as_path()).collect();
         lines.push((format!("roots.{}", roots.format.name()), Value::Paths(paths), &roots.origin));
+    }
+    for roots in &settings.roots {
+        let days = roots.retention.value.days(roots.format);
+        let value = days.map_or(Value::Word("never"), |days| Value::Number(days.into()));
+        let key = format!("retention.{}", roots.format.name());
+        lines.push((key, value, &roots.retention.origin));
     }
     let prices = &settings.prices;
     for (model, price) in &prices.value {

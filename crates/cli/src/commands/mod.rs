@@ -35,6 +35,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use quipu_ledger::{Ledger, RootPath};
+use quipu_transcript::prices::Prices;
 
 use crate::args::{self, ColorWhen, Global};
 use crate::error::{CommandError, Kind, Result};
@@ -140,6 +141,11 @@ impl Context {
     /// Opens the ledger for reading; it has to be there.
     fn open_read_only(&self) -> Result<Ledger> {
         Ok(Ledger::open_read_only(&self.settings.ledger.value)?)
+    }
+
+    /// What tokens cost.
+    pub(crate) fn prices(&self) -> Prices {
+        Prices::with(self.settings.prices.value.clone())
     }
 
     /// A path as people like to see it.

@@ -178,6 +178,8 @@ fn for_machines() {
     {"key":"collect.deleted","value":true,"origin":"default"}
     {"key":"roots.claude-code","value":["[HOME]/.claude","[HOME]/.config/claude"],"origin":"default"}
     {"key":"roots.openclaw","value":["/state"],"origin":"file","from":"[HOME]/.config/quipu/config.toml"}
+    {"key":"retention.claude-code","value":30,"origin":"default"}
+    {"key":"retention.openclaw","value":"never","origin":"default"}
     {"key":"store.main_key","value":"main","origin":"default"}
     {"key":"store.dm_scope","value":"main","origin":"default"}
     {"key":"store.group_scope","value":"per-group","origin":"default"}
@@ -569,4 +571,37 @@ fn r62_wrong_values_of_the_store() {
     warning: unknown key `store.reset.huor` in [HOME]/.config/quipu/config.toml
     hint: did you mean `store.reset.hour`?
     ");
+}
+
+/// How long an agent keeps transcripts is said where its own settings cannot be read.
+#[test]
+fn how_long_transcripts_are_kept() {
+    let home = Home::small();
+    home.write(FILE, "[retention]\nclaude-code = 12\nopenclaw = 0\n");
+    let shown = home.run("config show").stdout;
+    assert!(shown.contains("retention.claude-code   12 "), "{shown}");
+    assert!(shown.contains("retention.openclaw      never "), "{shown}");
+    let line = home.run("config show --json").json_lines();
+    let line = line.into_iter().find(|line| line["key"] == "retention.claude-code").unwrap();
+    assert_eq!((&line["value"], &line["origin"]), (&12.into(), &"file".into()));
+    let warned = home.run("doctor").stdout;
+    assert!(
+        warned.contains("because `retention.claude-code` in the configuration is 12"),
+        "{warned}"
+    );
+    home.run("sync");
+    for command in ["status", ""] {
+        let said = home.run(command).stdout;
+        assert!(said.contains("2 days left, with the 12 days of the configuration"), "{said}");
+    }
+    assert!(
+        home.run("formats").stdout.contains("after 12 days, says file ~/.config/quipu/config.toml")
+    );
+    home.write(FILE, "[retention]\nclaude-code = -3\n");
+    snapshot!(home.run("status"), @r#"
+    exit 2
+    --- stderr
+    error: `retention.claude-code` in [HOME]/.config/quipu/config.toml is -3
+    hint: it is a number of days; 0 or "never" if the agent deletes nothing
+    "#);
 }

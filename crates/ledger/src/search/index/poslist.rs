@@ -88,6 +88,12 @@ pub(super) fn is_in(poslist: &[u8], mask: u8) -> Option<bool> {
     if mask & 1 == 1 && poslist.first().is_some_and(|first| *first != 1) {
         return Some(true);
     }
+    // A mark names the column of the position behind it.
+    if let [1, column @ 1..=7, _, ..] = poslist
+        && mask >> column & 1 == 1
+    {
+        return Some(true);
+    }
     Some(occurrences(poslist, mask)?.count() > 0)
 }
 

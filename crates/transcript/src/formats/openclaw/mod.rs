@@ -36,7 +36,7 @@ impl Format for OpenClaw {
     }
 
     fn version(&self) -> u32 {
-        4
+        5
     }
 
     fn has_headers(&self) -> bool {
