@@ -33,6 +33,7 @@ mod schema;
 mod search;
 mod spans;
 mod sums;
+mod varint;
 pub mod watch;
 pub mod wire;
 
