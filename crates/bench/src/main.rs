@@ -14,6 +14,7 @@ mod measure;
 mod nochange;
 mod report;
 mod search;
+mod store;
 mod usage;
 
 use std::path::PathBuf;
@@ -132,6 +133,27 @@ enum Task {
         #[arg(long, default_value_t = 9)]
         runs: usize,
     },
+    /// Keep sessions in the ledger: durable appends, a crowd of writers, contexts, metadata
+    Store {
+        /// Number of appends of the one client
+        #[arg(long, default_value_t = 500)]
+        appends: usize,
+        /// Entries of the session whose context is built
+        #[arg(long, default_value_t = 10_000)]
+        entries: usize,
+        /// Sessions of the ledger in which metadata is changed
+        #[arg(long, default_value_t = 100_000)]
+        sessions: usize,
+        /// Processes that append at once
+        #[arg(long, default_value_t = 16)]
+        writers: usize,
+        /// The folder of an installed @earendil-works/pi-coding-agent, to open the same session with
+        #[arg(long, value_name = "DIR")]
+        pi: Option<PathBuf>,
+        /// The node that runs it
+        #[arg(long, value_name = "PATH", default_value = "node")]
+        node: PathBuf,
+    },
     /// List and stat every file below a folder: the other side of the no-change sync
     #[command(hide = true)]
     Walk { folder: PathBuf },
@@ -189,6 +211,17 @@ fn run(cli: &Cli) -> Result<bool> {
             let program = ccusage_at.clone();
             let plan = usage::Plan { size: *size, seed, ccusage: *ccusage, program };
             usage::run(&plan, &place()?)?
+        }
+        Task::Store { appends, entries, sessions, writers, pi, node } => {
+            let plan = store::Plan {
+                appends: *appends,
+                entries: *entries,
+                sessions: *sessions,
+                writers: *writers,
+                pi: pi.clone(),
+                node: node.clone(),
+            };
+            store::run(&plan, &place()?)?
         }
         Task::Growth { rewrites } => growth::run(*rewrites, seed, &place()?)?,
         Task::Lines { lines, every } => lines::run(*lines, *every, seed, &place()?)?,

@@ -138,7 +138,9 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         Error::Sql { message } if message.starts_with("no such") => {
             "docs/schema.md describes the tables; `SELECT name, sql FROM sqlite_schema` shows them"
         }
-        Error::Sql { .. } => return Vec::new(),
+        Error::Sql { .. } | Error::Refused { .. } | Error::Exists { .. } => return Vec::new(),
+        Error::Conflict { .. } => "nothing was written; see what was said there, and append again",
+        Error::Collected { .. } => "`quipu session fork` makes a session of it that can be written to",
         Error::Absent { .. } => {
             "run `quipu sync` to collect into a new ledger, or name another with --ledger"
         }

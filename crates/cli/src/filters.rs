@@ -48,9 +48,9 @@ impl Args {
         if let Some(name) = &self.format
             && format::by_name(name).is_none()
         {
-            let names: Vec<&str> = format::FORMATS.iter().map(|format| format.name()).collect();
+            let names: Vec<&str> = format::all().map(|format| format.name()).collect();
             return Err(CommandError::new(format!("there is no format `{name}`"))
-                .hint(format!("formats are {}", names.join(" and "))));
+                .hint(format!("formats are {}", names.join(", "))));
         }
         Ok(Filter {
             project: self.project.as_deref().map(|name| project(context, name)),

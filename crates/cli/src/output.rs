@@ -307,6 +307,11 @@ impl Output {
         Line::new(self.stderr_width.filter(|_| is_wanted && is_seen))
     }
 
+    /// Hands over what was written so far: somebody waits for it before the next thing happens.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.stdout.flush()
+    }
+
     /// Writes what is still held back.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.stdout.finish()

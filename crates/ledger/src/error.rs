@@ -185,6 +185,40 @@ pub enum Error {
         name: String,
     },
 
+    /// An entry, a key or a value that cannot be kept. Nothing was written.
+    #[error("{why}")]
+    Refused {
+        /// What is wrong with it.
+        why: String,
+    },
+
+    /// The leaf of a session is not the one that the writer expected. Nothing was written.
+    #[error("the leaf of session {session} is {}", leaf.as_deref().unwrap_or("before its first entry"))]
+    Conflict {
+        /// The session.
+        session: String,
+        /// Its leaf now.
+        leaf: Option<String>,
+    },
+
+    /// Something of that name is there already.
+    #[error("there is a {what} `{name}` already")]
+    Exists {
+        /// `session`, `entry`.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+
+    /// A session that was collected belongs to the agent that wrote it.
+    #[error("session {id} was collected from {format}: it can be read and forked, not written to")]
+    Collected {
+        /// The session.
+        id: String,
+        /// Whose it is.
+        format: String,
+    },
+
     /// Several things in the ledger have that name.
     #[error("`{name}` matches {} sessions", candidates.len())]
     Ambiguous {
@@ -253,6 +287,11 @@ impl Error {
         }
     }
 
+    /// Something that cannot be kept, and why.
+    pub(crate) fn refused(why: impl Into<String>) -> Error {
+        Error::Refused { why: why.into() }
+    }
+
     /// An I/O error about `path`.
     pub(crate) fn io(
         action: &'static str,
@@ -265,5 +304,11 @@ impl Error {
     /// A sentence about stored bytes that do not fit.
     pub(crate) fn damaged(what: impl Into<String>) -> Error {
         Error::Damaged { what: what.into() }
+    }
+}
+
+impl From<quipu_transcript::native::Refusal> for Error {
+    fn from(refusal: quipu_transcript::native::Refusal) -> Error {
+        Error::refused(refusal.to_string())
     }
 }

@@ -52,6 +52,18 @@ pub(crate) enum Event {
         #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
         fields: serde_json::Map<String, serde_json::Value>,
     },
+    /// What is noted about a key of our own sessions has changed.
+    Native {
+        at: i64,
+        /// The agent's keys.
+        source: SourceNumber,
+        key: String,
+        /// Where it leads from now on.
+        session: String,
+        /// Fields that have another value now; `null`: they have none any more.
+        #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+        patch: serde_json::Map<String, serde_json::Value>,
+    },
     /// Something is odd about an index: kinds and details.
     IndexProblems { at: i64, source: SourceNumber, problems: Vec<(String, String)> },
     /// A copy of the whole ledger was written to this path, or the ledger that was there before was
@@ -84,6 +96,7 @@ impl Event {
             | Event::Renamed { source, .. }
             | Event::Damaged { source, .. }
             | Event::Key { source, .. }
+            | Event::Native { source, .. }
             | Event::IndexProblems { source, .. } => Some(SourceId(*source)),
             Event::Backup { .. } | Event::Forgotten { .. } => None,
         }

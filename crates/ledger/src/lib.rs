@@ -32,6 +32,7 @@ mod restore;
 mod schema;
 mod search;
 mod spans;
+pub mod store;
 mod sums;
 mod varint;
 pub mod watch;

@@ -81,6 +81,24 @@ pub(crate) fn insert(
     Inserter::new(tx)?.insert(seq, generation, start, length, same_as)
 }
 
+/// The same, of a native session: a retry finds it by its key.
+pub(crate) fn insert_keyed(
+    tx: &Connection,
+    seq: Seq,
+    generation: GenerationId,
+    start: u64,
+    length: u64,
+    same_as: Option<Seq>,
+    key: Option<&str>,
+) -> Result<()> {
+    tx.prepare_cached(
+        "INSERT INTO records (seq, generation, start, length, same_as, key)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?
+    .execute((seq, generation, start as i64, length as i64, same_as, key))?;
+    Ok(())
+}
+
 /// Adds many records.
 pub(crate) struct Inserter<'c>(CachedStatement<'c>);
 

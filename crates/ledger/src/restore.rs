@@ -70,7 +70,7 @@ pub fn restore(
            FROM sources s JOIN generations g ON g.source = s.id
            LEFT JOIN damaged d ON d.generation = g.id
           WHERE s.refused IS NULL
-            AND (s.kind = 'file'
+            AND (s.kind IN ('file', 'native')
                  -- A database itself has no bytes; its sessions have, and its index may.
                  OR s.kind = 'rows' AND (g.cursor > 0 OR d.is_kept OR EXISTS (
                         SELECT 1 FROM indexes i WHERE i.source = s.id)))
@@ -277,7 +277,7 @@ fn sources_of(conn: &Connection, session: SessionRow) -> Result<Vec<SourceId>> {
 fn sources_at(conn: &Connection, name: &Path) -> Result<Vec<SourceId>> {
     let mut statement = conn.prepare(
         "SELECT id, root, path, first_path FROM sources
-          WHERE kind IN ('file', 'rows') AND refused IS NULL",
+          WHERE kind <> 'journal' AND generation IS NOT NULL AND refused IS NULL",
     )?;
     let mut found = Vec::new();
     let mut rows = statement.query([])?;

@@ -3,15 +3,21 @@
 //! this list.
 
 use crate::entry::Entry;
-use crate::formats::{claude_code::ClaudeCode, openclaw::OpenClaw};
+use crate::formats::{claude_code::ClaudeCode, native::Native, openclaw::OpenClaw};
 use crate::index::Index;
 
-/// Every format quipu reads.
+/// Every format that quipu collects.
 pub static FORMATS: &[&dyn Format] = &[&ClaudeCode, &OpenClaw];
+
+/// Every format that a session can have: those that are collected, and quipu's own.
+pub fn all() -> impl Iterator<Item = &'static dyn Format> {
+    let own: &'static dyn Format = &Native;
+    FORMATS.iter().copied().chain([own])
+}
 
 /// The format of that name.
 pub fn by_name(name: &str) -> Option<&'static dyn Format> {
-    FORMATS.iter().copied().find(|format| format.name() == name)
+    all().find(|format| format.name() == name)
 }
 
 /// How one agent keeps its sessions.

@@ -45,7 +45,32 @@ pub struct Binding {
     pub fields: Map<String, Value>,
 }
 
+/// What stands between the key of a session and its sub-agent's.
+const SUBAGENT: &str = ":subagent:";
+
 impl Binding {
+    /// What these fields say about a key. Times of activity are not read from them.
+    pub fn of(key: &str, session: Option<String>, fields: Map<String, Value>) -> Binding {
+        let text = |name: &str| {
+            let text = fields.get(name).and_then(Value::as_str);
+            text.filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        let (is_subagent, parent_key) = match key.rsplit_once(SUBAGENT) {
+            Some((parent, _)) => (true, Some(parent_of(parent))),
+            None => (text("spawnedBy").is_some(), None),
+        };
+        Binding {
+            parent_key: text("spawnedBy").or_else(|| text("parentSessionKey")).or(parent_key),
+            key: key.to_owned(),
+            session,
+            is_subagent,
+            is_archived: fields.get("archivedAt").is_some_and(|at| !at.is_null()),
+            earlier: Vec::new(),
+            updated_at: None,
+            fields,
+        }
+    }
+
     /// What is written down for ever when it changes: identity, routing and state. Never counters,
     /// times or reports.
     pub fn noted(&self) -> Map<String, Value> {
@@ -60,4 +85,11 @@ impl Binding {
             })
             .collect()
     }
+}
+
+/// A sub-agent's key begins with the key of the session it works for; an agent's name alone stands
+/// for its main session.
+fn parent_of(before: &str) -> String {
+    let is_agent = before.strip_prefix("agent:").is_some_and(|agent| !agent.contains(':'));
+    if is_agent { format!("{before}:main") } else { before.to_owned() }
 }

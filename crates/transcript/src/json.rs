@@ -7,6 +7,7 @@
 //!
 //! Nothing here knows any agent's format.
 
+pub(crate) mod object;
 mod values;
 
 use std::borrow::Cow;

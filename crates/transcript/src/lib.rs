@@ -16,6 +16,7 @@ mod json;
 pub mod key;
 mod message;
 pub mod names;
+pub mod native;
 pub mod prices;
 pub mod problem;
 pub mod project;

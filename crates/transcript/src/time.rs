@@ -46,6 +46,12 @@ impl Timestamp {
         (EARLIEST..=LATEST).contains(&millis).then_some(Timestamp(millis))
     }
 
+    /// As JavaScript's `toISOString` writes it; nothing for what no calendar reaches.
+    pub fn to_iso(self) -> String {
+        let instant = jiff::Timestamp::from_millisecond(self.0);
+        instant.map(|time| time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()).unwrap_or_default()
+    }
+
     /// Reads a number of seconds, milliseconds or microseconds since 1970; its size says which.
     ///
     /// The three never overlap for times between 1973 and 5138. Zero means "not set" wherever

@@ -30,6 +30,7 @@ mod sessions;
 mod show;
 mod sql;
 mod status;
+mod store;
 mod sync;
 mod terminal;
 mod torture;

@@ -25,7 +25,7 @@ pub fn transcripts(ledger: &Ledger, session: SessionRow) -> Result<Vec<Transcrip
           WHERE ss.session = ?1
             AND s.refused IS NULL
             AND ss.part IN ('transcript', 'agent', 'subagent')
-            AND (s.kind = 'file' OR s.kind = 'rows' AND g.cursor > 0)
+            AND (s.kind IN ('file', 'native') OR s.kind = 'rows' AND g.cursor > 0)
           ORDER BY s.is_gone, g.mtime_ns DESC, s.id",
     )?;
     let transcripts = statement

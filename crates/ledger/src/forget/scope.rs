@@ -165,11 +165,12 @@ fn is_named_inside(
 /// Finds the lines of the journal about keys that lead to forgotten sessions.
 fn journal_lines(conn: &Connection, marks: &Forgotten, lines: &mut Lines) -> Result<()> {
     let mut noted = Vec::new();
-    journal::lines(conn, &mut |seq, line| {
-        if let Ok(Event::Key { source, session: Some(session), .. }) = serde_json::from_slice(line)
-        {
-            noted.push((seq, source, session));
-        }
+    journal::lines(conn, &mut |seq, line| match serde_json::from_slice(line) {
+        Ok(
+            Event::Key { source, session: Some(session), .. }
+            | Event::Native { source, session, .. },
+        ) => noted.push((seq, source, session)),
+        _ => {}
     })?;
     for (seq, source, session) in noted {
         let (name, path): (String, Vec<u8>) = conn

@@ -61,6 +61,50 @@ pub(crate) fn note(tx: &Connection, seq: Seq, source: SourceId, noted: &Noted<'_
     Ok(())
 }
 
+/// Folds in a line of the journal about a key of our own sessions.
+pub(crate) fn patch(
+    tx: &Connection,
+    seq: Seq,
+    source: SourceId,
+    key: &str,
+    session: &str,
+    patch: &Map<String, Value>,
+) -> Result<()> {
+    let before: Option<(Option<String>, String)> = tx
+        .prepare_cached(
+            "SELECT session_id, fields FROM session_keys WHERE source = ?1 AND key = ?2",
+        )?
+        .query_row((source, key), |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let (led_to, mut fields) = match before {
+        Some((session, fields)) => (session, serde_json::from_str(&fields).unwrap_or_default()),
+        None => (None, Map::new()),
+    };
+    for (name, value) in patch {
+        match value {
+            Value::Null => fields.remove(name),
+            value => fields.insert(name.clone(), value.clone()),
+        };
+    }
+    let binding = Binding::of(key, Some(session.to_owned()), fields);
+    if led_to.as_deref() != Some(session) || patch.keys().any(|name| is_about_parents(name)) {
+        let noted = Noted {
+            key,
+            session: Some(session),
+            parent_key: binding.parent_key.as_deref(),
+            is_subagent: binding.is_subagent,
+            fields: &binding.noted(),
+        };
+        note(tx, seq, source, &noted)?;
+    }
+    replace(tx, source, &[binding], &[])
+}
+
+/// Fields that say whom a session works for.
+fn is_about_parents(name: &str) -> bool {
+    matches!(name, "spawnedBy" | "parentSessionKey")
+}
+
 /// The format and the agent of an index.
 fn home(conn: &Connection, source: SourceId) -> Result<Option<(&'static str, String)>> {
     let found: Option<(String, Vec<u8>)> = conn

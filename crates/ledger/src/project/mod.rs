@@ -110,6 +110,10 @@ impl Fold {
                 };
                 return keys::note(tx, seq, source, &noted);
             }
+            Event::Native { key, session, patch, .. } => {
+                self.sessions.save(tx)?;
+                return keys::patch(tx, seq, source, key, session, patch);
+            }
             Event::IndexProblems { problems, .. } => {
                 for (kind, detail) in problems {
                     let known = ProblemKind::ALL.iter().find(|known| known.as_str() == kind);
@@ -145,6 +149,11 @@ impl Fold {
             .prepare_cached("SELECT min(session) FROM session_sources WHERE source = ?1")?
             .query_row([source], |row| row.get(0))?;
         self.problem(tx, EntryId::of(seq, 0), source, session, &problem)
+    }
+
+    /// Writes the rows of sessions, so that statements of the same transaction see them.
+    pub(crate) fn settle(&mut self, tx: &Transaction<'_>) -> Result<()> {
+        self.sessions.save(tx)
     }
 
     /// Writes what is only in memory. Must come before every commit.

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use quipu_transcript::format::{FORMATS, Format, Part};
+use quipu_transcript::formats::native::Native;
 use rusqlite::{Connection, Rows};
 
 use super::databases;
@@ -62,6 +63,11 @@ fn describe(conn: &Connection, ledger: LedgerStatus, roots: &[RootPath]) -> Resu
         status.damaged.append(&mut damaged_indexes(conn, *format, &known, &forgotten)?);
         formats.push(status);
     }
+    // Most ledgers hold no sessions of their own.
+    let own = format_status(conn, &Native, roots, &resolved, &discovery)?;
+    if own.records > 0 {
+        formats.push(own);
+    }
     Ok(Status {
         ledger,
         formats,
@@ -109,7 +115,7 @@ fn format_status(
     let (database_files, mut unread) = databases::all(conn, name)?;
     skipped.append(&mut unread);
     let (sources, records, bytes, gone, rewritten, database_sessions, databases) = conn.query_row(
-        "SELECT count(DISTINCT CASE WHEN s.kind = 'file' THEN s.id END),
+        "SELECT count(DISTINCT CASE WHEN s.kind IN ('file', 'native') THEN s.id END),
                 coalesce(sum(g.records), 0),
                 coalesce(sum(CASE WHEN g.id = s.generation THEN g.cursor + g.tail_length
                     + coalesce((SELECT length FROM indexes i WHERE i.source = s.id), 0)
@@ -123,7 +129,7 @@ fn format_status(
                                     THEN s.id END)
            FROM sources s JOIN generations g ON g.source = s.id
            LEFT JOIN damaged d ON d.generation = g.id
-          WHERE s.kind IN ('file', 'rows') AND s.format = ?1 AND s.refused IS NULL",
+          WHERE s.kind <> 'journal' AND s.format = ?1 AND s.refused IS NULL",
         [name],
         |row| {
             let number = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
@@ -202,9 +208,9 @@ fn priorities(conn: &Connection, format: &dyn Format) -> Result<Vec<PriorityStat
                     + coalesce((SELECT length FROM indexes i WHERE i.source = s.id), 0)
                     + coalesce((SELECT length FROM damaged d
                                  WHERE d.generation = g.id AND is_kept), 0) ELSE 0 END),
-                s.kind = 'file'
+                s.kind <> 'rows'
            FROM sources s JOIN generations g ON g.source = s.id
-          WHERE s.kind IN ('file', 'rows') AND s.format = ?1 AND s.refused IS NULL
+          WHERE s.kind <> 'journal' AND s.format = ?1 AND s.refused IS NULL
           GROUP BY s.id",
     )?;
     let mut rows = statement.query([format.name()])?;

@@ -42,6 +42,8 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_parent ON sessions (parent_id) WHERE parent_id IS NOT NULL;
 -- Resumed and forked copies of a session.
 CREATE INDEX sessions_by_first_uuid ON sessions (first_uuid) WHERE first_uuid IS NOT NULL;
+-- A session by its id alone, however many there are.
+CREATE INDEX sessions_by_id ON sessions (session_id);
 -- Newest first, without reading all of them.
 CREATE INDEX sessions_by_time ON sessions (updated_at);
 

@@ -37,6 +37,8 @@ mod secrets;
 mod sessions;
 mod spec;
 mod sql;
+mod store;
+mod store_crowd;
 mod story;
 mod torture;
 mod truth;

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use serde_json::value::RawValue;
 
 use super::Message;
-use super::object::{Json, Object, text};
 use super::shapes;
+use crate::json::object::{Json, Object, text};
 use crate::time::Timestamp;
 
 /// What messages are made with.

@@ -12,7 +12,6 @@
 
 mod claude;
 mod messages;
-mod object;
 mod openclaw;
 pub mod pairing;
 mod pi;
@@ -48,7 +47,7 @@ impl Rules {
     /// The rules for sessions of the format of that name.
     pub fn of_format(name: &str) -> Option<Rules> {
         match name {
-            "openclaw" => Some(Rules::OpenClaw),
+            "openclaw" | "native" => Some(Rules::OpenClaw),
             "pi" => Some(Rules::Pi),
             "claude-code" => Some(Rules::ClaudeCode),
             _ => None,

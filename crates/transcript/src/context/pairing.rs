@@ -15,8 +15,8 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::Message;
-use super::object::{Object, list};
 use super::shapes;
+use crate::json::object::{Object, list};
 
 /// What stands for a result that is missing, word for word as OpenClaw says it.
 const MISSING: &str = "[openclaw] missing tool result in session history; inserted synthetic error \

@@ -5,11 +5,11 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use serde_json::value::RawValue;
 
 use super::messages::Maker;
-use super::object::Object;
 use super::row::{self, Kind, Model, Models, Role, Row};
 use super::tree::Tree;
 use super::window;
 use super::{Context, Message, claude, shapes};
+use crate::json::object::Object;
 
 /// The lines that a context is made from. Ask for [`Plan::next_line`], hand its text to
 /// [`Plan::put`], until there is none; then [`Plan::finish`].

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::object::{Json, Object, list, text};
+use crate::json::object::{Json, Object, list, text};
 
 /// Where the id of a call may stand, in the order of trust.
 const CALL_IDS: [&str; 6] =

@@ -1,17 +1,30 @@
 //! `quipu session`: sessions as a runtime sees them.
 
+mod append;
+mod branch;
 mod context;
+mod fork;
+mod label;
+mod leaf;
+mod meta;
+mod new;
+mod reset;
+
+use quipu_ledger::store::{Append, Appended, Expect, NativeSession, Store};
 
 use super::Context;
-use crate::error::Result;
+use crate::error::{CommandError, Kind, Result};
 
-/// What an agent's runtime asks about a session
+/// Keep an agent's sessions in the ledger
 ///
-/// These commands answer from what the ledger holds; they never collect
-/// anything first.
+/// A runtime begins turns, appends what is said, and asks what the model should
+/// see. Entries and messages are JSON in pi's shapes, in and out. What was
+/// answered is on disk. These commands never collect anything first.
 ///
 /// Example:
-///   quipu session context last --json | jq '.messages | length'
+///   id=$(quipu session new)
+///   echo '{"role":"user","content":"hello"}' | quipu session begin $id
+///   quipu session context $id --json
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
@@ -23,11 +36,104 @@ pub(crate) struct Args {
 /// What can be done with a session.
 #[derive(Debug, clap::Subcommand)]
 enum Action {
+    New(new::Args),
+    Begin(append::BeginArgs),
+    Append(append::Args),
+    Mirror(append::MirrorArgs),
     Context(context::Args),
+    Branch(branch::Args),
+    Leaf(leaf::Args),
+    Fork(fork::Args),
+    Label(label::Args),
+    Meta(meta::Args),
+    Reset(reset::Args),
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     match &args.action {
+        Action::New(args) => new::run(args, context),
+        Action::Begin(args) => append::begin(args, context),
+        Action::Append(args) => append::run(args, context),
+        Action::Mirror(args) => append::mirror(args, context),
         Action::Context(args) => context::run(args, context),
+        Action::Branch(args) => branch::run(args, context),
+        Action::Leaf(args) => leaf::run(args, context),
+        Action::Fork(args) => fork::run(args, context),
+        Action::Label(args) => label::run(args, context),
+        Action::Meta(args) => meta::run(args, context),
+        Action::Reset(args) => reset::run(args, context),
     }
+}
+
+/// How an entry is appended.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+struct How {
+    /// Append only if the leaf is still this entry; `root`: if nothing was said yet
+    #[arg(long, value_name = "ENTRY", allow_hyphen_values = true)]
+    expect_leaf: Option<String>,
+
+    /// A word of your own for this append: a retry with the same word finds the first try
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    key: Option<String>,
+}
+
+/// What stands for the place before the first entry.
+const ROOT: &str = "root";
+
+impl How {
+    fn append(&self) -> Append<'_> {
+        Append {
+            expected_leaf: self.expect_leaf.as_deref().map_or(Expect::Any, expect),
+            key: self.key.as_deref(),
+        }
+    }
+}
+
+fn expect(leaf: &str) -> Expect<'_> {
+    if leaf == ROOT { Expect::Root } else { Expect::Entry(leaf) }
+}
+
+/// An entry's id, or the place before the first one.
+fn entry(name: &str) -> Option<&str> {
+    (name != ROOT).then_some(name)
+}
+
+/// Opens the store and finds a session in it that can be written to.
+fn open(context: &Context, name: &str) -> Result<(Store, NativeSession)> {
+    let store = Store::open(&context.settings.ledger.value)?;
+    let row = store.find(name)?;
+    let session = store.session(row)?;
+    Ok((store, session))
+}
+
+/// Prints what was appended, for machines in any case; where the leaf was another one, which.
+fn tell(context: &mut Context, appended: quipu_ledger::Result<Appended>) -> Result<Appended> {
+    match appended {
+        Ok(appended) => {
+            context.output.json(&appended)?;
+            Ok(appended)
+        }
+        Err(error) => {
+            if let quipu_ledger::Error::Conflict { leaf, .. } = &error {
+                context.output.json(&serde_json::json!({"error": "conflict", "leaf": leaf}))?;
+            }
+            let is_conflict = matches!(error, quipu_ledger::Error::Conflict { .. });
+            let mut error = CommandError::from(error);
+            if is_conflict {
+                error.kind = Kind::NoMatch;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Prints a session that was made.
+fn tell_session(context: &mut Context, store: &Store, session: &NativeSession) -> Result<()> {
+    if !context.is_json {
+        return Ok(context.output.line(session.id.as_str())?);
+    }
+    let key = store.key_of(session)?;
+    let (id, agent) = (&session.id, &session.agent);
+    Ok(context.output.json(&serde_json::json!({"session": id, "agent": agent, "key": key}))?)
 }

@@ -8,11 +8,11 @@ use serde_json::value::RawValue;
 use super::origin;
 use crate::context::Message;
 use crate::context::messages::{Maker, time_of};
-use crate::context::object::{Object, list};
 use crate::context::plan;
 use crate::entry::{self, Block};
 use crate::format::Format;
 use crate::formats::claude_code::ClaudeCode;
+use crate::json::object::{Object, list};
 
 /// What a line of a plan is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

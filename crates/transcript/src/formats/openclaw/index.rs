@@ -179,32 +179,11 @@ fn take(index: &mut Index, key: &str, raw: &RawValue) {
     }
     normalise(&mut fields);
     let session = session(index, &fields);
-    let text = |name: &str| {
-        fields.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
-    };
-    let (is_subagent, parent_key) = match key.rsplit_once(SUBAGENT) {
-        Some((parent, _)) => (true, Some(parent_of(parent))),
-        None => (text("spawnedBy").is_some(), None),
-    };
     index.bindings.push(Binding {
-        parent_key: text("spawnedBy").or_else(|| text("parentSessionKey")).or(parent_key),
-        key: key.to_owned(),
         earlier: earlier(&fields, session.as_deref()),
-        session,
-        is_subagent,
         updated_at: milliseconds(fields.get("updatedAt")),
-        is_archived: fields.get("archivedAt").is_some_and(|at| !at.is_null()),
-        fields,
+        ..Binding::of(key, session, fields)
     });
-}
-
-const SUBAGENT: &str = ":subagent:";
-
-/// A sub-agent's key begins with the key of the session it works for; an agent's name alone stands
-/// for its main session.
-fn parent_of(before: &str) -> String {
-    let is_agent = before.strip_prefix("agent:").is_some_and(|agent| !agent.contains(':'));
-    if is_agent { format!("{before}:main") } else { before.to_owned() }
 }
 
 /// Gives the fields of the older shapes the names of the newest.

@@ -8,42 +8,42 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::json::Key;
+use super::Key;
 
 /// A value as written, here or in the record.
-pub(super) type Json<'a> = Cow<'a, RawValue>;
+pub(crate) type Json<'a> = Cow<'a, RawValue>;
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Object<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
+pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
 
 impl<'a> Object<'a> {
     /// Reads an object; `None` if it is none.
-    pub(super) fn read(json: &'a str) -> Option<Object<'a>> {
+    pub(crate) fn read(json: &'a str) -> Option<Object<'a>> {
         serde_json::from_str(json).ok()
     }
 
     /// The value of a field. The last of repeated ones counts.
-    pub(super) fn get(&self, key: &str) -> Option<&RawValue> {
+    pub(crate) fn get(&self, key: &str) -> Option<&RawValue> {
         self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| &**value)
     }
 
     /// The value of a field that is there and not `null`.
-    pub(super) fn some(&self, key: &str) -> Option<&RawValue> {
+    pub(crate) fn some(&self, key: &str) -> Option<&RawValue> {
         self.get(key).filter(|value| value.get() != "null")
     }
 
     /// A field's text.
-    pub(super) fn text(&self, key: &str) -> Option<Cow<'_, str>> {
+    pub(crate) fn text(&self, key: &str) -> Option<Cow<'_, str>> {
         text(self.get(key)?)
     }
 
     /// Whether the field is there.
-    pub(super) fn has(&self, key: &str) -> bool {
+    pub(crate) fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 
     /// Sets a field where it stands, or at the end.
-    pub(super) fn set(&mut self, key: &'static str, value: Json<'a>) {
+    pub(crate) fn set(&mut self, key: &'static str, value: Json<'a>) {
         let place = self.0.iter().position(|(name, _)| name == key);
         let mut value = Some(value);
         match place {
@@ -63,14 +63,24 @@ impl<'a> Object<'a> {
     }
 
     /// Sets a field to what serde makes of a value.
-    pub(super) fn put(&mut self, key: &'static str, value: &impl Serialize) {
+    pub(crate) fn put(&mut self, key: &'static str, value: &impl Serialize) {
         if let Ok(value) = to_raw_value(value) {
             self.set(key, Cow::Owned(value));
         }
     }
 
+    /// Adds a field at the end, whether or not one of that name is there.
+    pub(crate) fn push(&mut self, key: Cow<'a, str>, value: Json<'a>) {
+        self.0.push((key, value));
+    }
+
+    /// All fields as written, in their order.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, &RawValue)> {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
+
     /// Takes a field away.
-    pub(super) fn take(&mut self, key: &str) -> Option<Json<'a>> {
+    pub(crate) fn take(&mut self, key: &str) -> Option<Json<'a>> {
         let mut taken = None;
         self.0.retain_mut(|(name, value)| {
             if name == key {
@@ -82,7 +92,7 @@ impl<'a> Object<'a> {
     }
 
     /// Gives a field another name, unless one of that name is there.
-    pub(super) fn rename(&mut self, from: &str, to: &'static str) {
+    pub(crate) fn rename(&mut self, from: &str, to: &'static str) {
         if !self.has(to) {
             for (name, _) in &mut self.0 {
                 if name == from {
@@ -93,13 +103,13 @@ impl<'a> Object<'a> {
     }
 
     /// The object as JSON.
-    pub(super) fn json(&self) -> Option<Box<RawValue>> {
+    pub(crate) fn json(&self) -> Option<Box<RawValue>> {
         to_raw_value(self).ok()
     }
 }
 
 /// A JSON string's text.
-pub(super) fn text(value: &RawValue) -> Option<Cow<'_, str>> {
+pub(crate) fn text(value: &RawValue) -> Option<Cow<'_, str>> {
     let json = value.get();
     if !json.starts_with('"') {
         return None;
@@ -111,7 +121,7 @@ pub(super) fn text(value: &RawValue) -> Option<Cow<'_, str>> {
 }
 
 /// The elements of a JSON list.
-pub(super) fn list(value: &RawValue) -> Option<Vec<&RawValue>> {
+pub(crate) fn list(value: &RawValue) -> Option<Vec<&RawValue>> {
     value.get().starts_with('[').then(|| serde_json::from_str(value.get()).ok()).flatten()
 }
 

@@ -1,0 +1,48 @@
+//! `quipu session meta`: what is noted about a session.
+
+use serde_json::{Map, Value};
+
+use super::super::Context;
+use super::append::standard_input;
+use super::open;
+use crate::error::{CommandError, Result};
+
+/// Print what is noted about a session, or change it
+///
+/// Fields have the names of OpenClaw's sessions.json. Known ones are checked,
+/// unknown ones are kept as they are. Tokens, compactions and times are counted
+/// by the ledger.
+///
+/// Examples:
+///   quipu session meta 640a
+///   quipu session meta 640a --patch '{"label":"release","thinkingLevel":null}'
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// The session
+    #[arg(value_name = "ID", allow_hyphen_values = true)]
+    id: String,
+
+    /// A JSON object: fields and their new values, null to take one away; `-`: read from standard
+    /// input
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    patch: Option<String>,
+}
+
+pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
+    let patch = args.patch.as_deref().map(read).transpose()?;
+    let (mut store, session) = open(context, &args.id)?;
+    let fields = match patch {
+        Some(patch) => store.patch_meta(&session, &patch)?,
+        None => store.meta(&session)?,
+    };
+    Ok(context.output.json(&fields)?)
+}
+
+fn read(patch: &str) -> Result<Map<String, Value>> {
+    let text = if patch == "-" { standard_input()? } else { patch.to_owned() };
+    serde_json::from_str(&text).map_err(|error| {
+        let place = format!("line {} column {}", error.line(), error.column());
+        CommandError::new(format!("the patch is not a JSON object: {place}"))
+    })
+}

@@ -1,0 +1,124 @@
+//! Contexts of sessions that are open: each line is read and decoded once, and what others append is
+//! seen at the next call.
+
+use std::collections::HashMap;
+
+use quipu_transcript::context::{At, Context, Rules, Session, pairing};
+use rusqlite::Connection;
+
+use super::{NativeSession, Store};
+use crate::chunks::RecordReader;
+use crate::ids::{GenerationId, Seq};
+use crate::query::{self, SessionContext};
+use crate::{Error, Result};
+
+/// So many bytes of lines are kept in memory, of all open sessions together.
+const KEPT: usize = 64 << 20;
+
+/// The lines of open sessions.
+#[derive(Debug, Default)]
+pub(super) struct Cache {
+    open: HashMap<GenerationId, Open>,
+    bytes: usize,
+    decoded: u64,
+}
+
+#[derive(Debug)]
+struct Open {
+    session: Session,
+    lines: Vec<Box<str>>,
+    /// How far the session was read.
+    reached: i64,
+    bytes: usize,
+}
+
+impl Cache {
+    pub(super) fn decoded(&self) -> u64 {
+        self.decoded
+    }
+
+    /// The session with everything that was appended to it; `None` if it is too long to be kept.
+    fn bring_up(&mut self, conn: &Connection, generation: GenerationId) -> Result<Option<&Open>> {
+        let cursor: i64 = conn
+            .prepare_cached("SELECT cursor FROM generations WHERE id = ?1")?
+            .query_row([generation], |row| row.get(0))?;
+        let known = self.open.get(&generation);
+        let known_bytes = known.map_or(0, |open| open.bytes);
+        if usize::try_from(cursor).unwrap_or(usize::MAX) > KEPT {
+            return Ok(None);
+        }
+        let growth = usize::try_from(cursor).unwrap_or(0).saturating_sub(known_bytes);
+        if self.bytes + growth > KEPT {
+            self.open.clear();
+            self.bytes = 0;
+        }
+        let open = self.open.entry(generation).or_insert_with(|| Open {
+            session: Session::new(Rules::OpenClaw),
+            lines: Vec::new(),
+            reached: 0,
+            bytes: 0,
+        });
+        if open.reached < cursor {
+            let before = (open.bytes, open.lines.len());
+            open.read(conn, generation, cursor)?;
+            self.bytes += open.bytes - before.0;
+            self.decoded += (open.lines.len() - before.1) as u64;
+        }
+        Ok(Some(open))
+    }
+}
+
+impl Open {
+    /// Takes in the records up to `cursor`.
+    fn read(&mut self, conn: &Connection, generation: GenerationId, cursor: i64) -> Result<()> {
+        let mut spans = conn.prepare_cached(
+            "SELECT first_seq, last_seq FROM spans
+              WHERE generation = ?1 AND start + length > ?2 AND start < ?3 ORDER BY start",
+        )?;
+        let mut place = conn.prepare_cached("SELECT start FROM records WHERE seq = ?1")?;
+        let mut reader = RecordReader::new(conn);
+        let mut rows = spans.query((generation, self.reached, cursor))?;
+        while let Some(row) = rows.next()? {
+            let (first, last): (i64, i64) = (row.get(0)?, row.get(1)?);
+            for seq in (first..=last).map(Seq) {
+                let start: i64 = place.query_row([seq], |row| row.get(0))?;
+                if start < self.reached {
+                    continue;
+                }
+                let line = reader.read(seq)?;
+                self.reached = start + line.len() as i64;
+                let line = String::from_utf8_lossy(&line);
+                let line = line.strip_suffix('\n').unwrap_or(&line);
+                self.session.push(line);
+                self.bytes += line.len();
+                self.lines.push(line.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Store {
+    /// What a model should see for a leaf of a session; its own if nothing is said.
+    pub fn context(
+        &mut self,
+        session: &NativeSession,
+        leaf: Option<&str>,
+    ) -> Result<SessionContext> {
+        let conn = &*self.ledger.conn().unchecked_transaction()?;
+        let Some(open) = self.cache.bring_up(conn, session.generation)? else {
+            return query::context(&self.ledger, session.row, leaf);
+        };
+        let at = leaf.map_or(At::Leaf, At::Entry);
+        let mut plan = open.session.plan(at).ok_or_else(|| Error::NoMatch {
+            what: "entry of the session",
+            name: leaf.unwrap_or_default().to_owned(),
+        })?;
+        while let Some(number) = plan.next_line() {
+            plan.put(open.lines.get(number).map(|line| &**line).unwrap_or_default());
+        }
+        let Context { messages, leaf, model, thinking_level } = plan.finish();
+        let (messages, repairs) = pairing::pair(messages);
+        Ok(SessionContext { context: Context { leaf, model, thinking_level, messages }, repairs })
+    }
+}

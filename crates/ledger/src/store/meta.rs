@@ -1,0 +1,145 @@
+//! What is noted about a session, under the names of OpenClaw's index. What the ledger can count
+//! itself is counted when it is asked for, so it is always true and nobody can set it.
+
+use quipu_transcript::index::{self, Holds};
+use rusqlite::{Connection, OptionalExtension};
+use serde_json::{Map, Value};
+
+use super::sessions::{bind, index_of, key_of};
+use super::{NativeSession, Store};
+use crate::{Error, Result};
+
+/// What the ledger counts.
+const COUNTED: &[&str] = &[
+    "sessionId",
+    "updatedAt",
+    "inputTokens",
+    "outputTokens",
+    "cacheRead",
+    "cacheWrite",
+    "totalTokens",
+    "compactionCount",
+];
+
+impl Store {
+    /// Everything that is noted about a session: what was patched, and what is counted. A session
+    /// that no key leads to any more has only the latter.
+    pub fn meta(&self, session: &NativeSession) -> Result<Map<String, Value>> {
+        let conn = self.ledger.conn();
+        let mut fields = noted(conn, session)?;
+        fields.extend(counted(conn, session)?);
+        Ok(fields)
+    }
+
+    /// Changes what is noted about a session; `null` takes a field away. Unknown fields are kept as
+    /// they are, known ones are checked.
+    pub fn patch_meta(
+        &mut self,
+        session: &NativeSession,
+        patch: &Map<String, Value>,
+    ) -> Result<Map<String, Value>> {
+        check(patch)?;
+        if let Some(name) = patch.keys().find(|name| COUNTED.contains(&name.as_str())) {
+            return Err(Error::refused(format!("`{name}` is counted by the ledger")));
+        }
+        self.write(&mut |work| {
+            super::append::still_there(work.tx, session)?;
+            let Some(key) = key_of(work.tx, session)? else {
+                let why = "no key leads to this session any more: nothing can be noted about it";
+                return Err(Error::refused(why));
+            };
+            bind(work, session, &key, patch.clone())
+        })?;
+        self.meta(session)
+    }
+}
+
+/// Refuses values that nobody would understand.
+pub(super) fn check(fields: &Map<String, Value>) -> Result<()> {
+    for (name, value) in fields {
+        let Some(field) = index::field(name) else { continue };
+        let is_good = value.is_null()
+            || match field.holds {
+                Holds::Text => value.is_string(),
+                Holds::Word(words) => value.as_str().is_some_and(|word| words.contains(&word)),
+                Holds::Number => value.is_number(),
+                Holds::Flag => value.is_boolean(),
+                Holds::Time => value.is_i64() || value.is_u64(),
+                Holds::TextOrNumber => value.is_string() || value.is_number(),
+                Holds::List => value.is_array(),
+                Holds::Object => value.is_object(),
+                Holds::Any => true,
+            };
+        if !is_good {
+            let should = match field.holds {
+                Holds::Text => "a text".to_owned(),
+                Holds::Word(words) => format!("one of {}", words.join(", ")),
+                Holds::Number => "a number".to_owned(),
+                Holds::Flag => "true or false".to_owned(),
+                Holds::Time => "milliseconds since 1970".to_owned(),
+                Holds::TextOrNumber => "a text or a number".to_owned(),
+                Holds::List => "a list".to_owned(),
+                Holds::Object | Holds::Any => "an object".to_owned(),
+            };
+            return Err(Error::refused(format!("`{name}` has to be {should}")));
+        }
+    }
+    Ok(())
+}
+
+/// What was patched.
+fn noted(conn: &Connection, session: &NativeSession) -> Result<Map<String, Value>> {
+    let Some(index) = index_of(conn, &session.agent)? else { return Ok(Map::new()) };
+    let fields: Option<String> = conn
+        .prepare_cached(
+            "SELECT fields FROM session_keys WHERE session_id = ?2 AND source = ?1
+              ORDER BY key LIMIT 1",
+        )?
+        .query_row((index, &session.id), |row| row.get(0))
+        .optional()?;
+    Ok(fields.and_then(|fields| serde_json::from_str(&fields).ok()).unwrap_or_default())
+}
+
+/// What the session's entries say. What they do not say is left out.
+fn counted(conn: &Connection, session: &NativeSession) -> Result<Map<String, Value>> {
+    let mut fields = Map::new();
+    fields.insert("sessionId".to_owned(), session.id.as_str().into());
+    let mut put = |name: &str, value: Option<i64>| {
+        if let Some(value) = value.filter(|value| *value > 0) {
+            fields.insert(name.to_owned(), value.into());
+        }
+    };
+    let (updated, started, compactions, has_answer): (_, _, i64, bool) = conn
+        .prepare_cached(
+            "SELECT updated_at, started_at, compactions,
+                    EXISTS (SELECT 1 FROM messages WHERE session = ?1 AND role = 'assistant')
+               FROM sessions WHERE id = ?1",
+        )?
+        .query_row([session.row], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+    put("updatedAt", updated);
+    put("sessionStartedAt", started);
+    put("compactionCount", Some(compactions));
+    let sums: [Option<i64>; 4] = conn
+        .prepare_cached(
+            "SELECT sum(u.input), sum(u.output), sum(u.cache_read), sum(u.cache_write)
+               FROM entry_rows e JOIN usage u ON u.entry = e.id WHERE e.session = ?1",
+        )?
+        .query_row([session.row], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?]))?;
+    for (name, sum) in ["inputTokens", "outputTokens", "cacheRead", "cacheWrite"].iter().zip(sums) {
+        put(name, sum);
+    }
+    // How full the context was when the model last answered.
+    let last: Option<i64> = conn
+        .prepare_cached(
+            "SELECT u.input + u.output + u.cache_read + u.cache_write
+               FROM entry_rows e JOIN usage u ON u.entry = e.id
+              WHERE e.session = ?1 ORDER BY e.id DESC LIMIT 1",
+        )?
+        .query_row([session.row], |row| row.get(0))
+        .optional()?;
+    put("totalTokens", last);
+    if has_answer {
+        fields.insert("systemSent".to_owned(), Value::Bool(true));
+    }
+    Ok(fields)
+}

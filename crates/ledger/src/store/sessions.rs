@@ -1,0 +1,253 @@
+//! Native sessions: made, found by id, found by key.
+
+use quipu_transcript::format::Origin;
+use quipu_transcript::formats::native;
+use quipu_transcript::key::{Kind, SessionKey};
+use quipu_transcript::native::header;
+use quipu_transcript::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension};
+use serde_json::{Map, Value};
+
+use super::work::{FORMAT, Work};
+use super::{Store, meta};
+use crate::ids::{GenerationId, SessionRow, SourceId};
+use crate::journal::Event;
+use crate::{Error, Result, clock};
+
+/// The agent that there is without any configuration.
+pub(crate) const MAIN: &str = "main";
+
+/// A session that a runtime keeps in the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NativeSession {
+    /// Its row.
+    pub row: SessionRow,
+    /// Whose it is.
+    pub agent: String,
+    /// Its id.
+    pub id: String,
+    pub(super) source: SourceId,
+    pub(super) generation: GenerationId,
+    pub(super) origin: Origin,
+}
+
+/// What a new session is made of.
+#[derive(Debug, Clone, Default)]
+pub struct NewSession<'a> {
+    /// Whose it is; the key's agent, or `main`, if nothing is said.
+    pub agent: Option<&'a str>,
+    /// Its id; a new UUID if nothing is said.
+    pub id: Option<&'a str>,
+    /// The key that leads to it from now on; `agent:<agent>:explicit:<id>` if nothing is said.
+    pub key: Option<&'a str>,
+    /// Where its agent works.
+    pub cwd: Option<&'a str>,
+    /// The id of the session that it goes on from.
+    pub parent: Option<&'a str>,
+    /// What else is noted about it, under the names of OpenClaw's index.
+    pub fields: Map<String, Value>,
+}
+
+impl Store {
+    /// Makes a session: its header, and the key that leads to it from now on.
+    pub fn create(&mut self, new: &NewSession<'_>) -> Result<NativeSession> {
+        self.write(&mut |work| create(work, new))
+    }
+
+    /// The session of that row, to write to it.
+    pub fn session(&self, row: SessionRow) -> Result<NativeSession> {
+        by_row(self.ledger.conn(), row)
+    }
+
+    /// The session that a key leads to now. A key leads to sessions of its own agent only.
+    pub fn by_key(&self, key: &SessionKey) -> Result<Option<NativeSession>> {
+        by_key(self.ledger.conn(), key)
+    }
+
+    /// The key that leads to a session now; `None` if another session has taken its place.
+    pub fn key_of(&self, session: &NativeSession) -> Result<Option<String>> {
+        key_of(self.ledger.conn(), session)
+    }
+}
+
+pub(super) fn create(work: &mut Work<'_, '_>, new: &NewSession<'_>) -> Result<NativeSession> {
+    let key = new.key.map(SessionKey::parse);
+    let keys_agent = key.as_ref().and_then(SessionKey::agent);
+    let agent = new.agent.or(keys_agent).unwrap_or(MAIN);
+    if let Some(key) = &key
+        && keys_agent != Some(agent)
+    {
+        return Err(Error::refused(format!(
+            "the key {} is not one of agent {agent}",
+            key.as_str().escape_debug()
+        )));
+    }
+    meta::check(&new.fields)?;
+    let id = match new.id {
+        Some(id) => id.to_owned(),
+        None => uuid::Uuid::new_v4().to_string(),
+    };
+    let is_printable = |text: &str| !text.chars().any(char::is_control);
+    let path = native::transcript_path(agent, &id)
+        .filter(|_| is_printable(&id) && is_printable(agent))
+        .ok_or_else(|| {
+            Error::refused("ids of agents and sessions are 1 to 180 printable characters")
+        })?;
+    let key = match &key {
+        Some(key) => key.as_str().to_owned(),
+        None => format!("agent:{agent}:explicit:{id}"),
+    };
+    let tx = work.tx;
+    if source_of(tx, path.as_bytes())?.is_some() {
+        return Err(Error::Exists { what: "session", name: id });
+    }
+    let source = new_source(tx, path.as_bytes())?;
+    tx.prepare_cached(
+        "INSERT INTO generations
+            (source, number, began, device, inode, size, mtime_ns, ctime_ns, cursor, tail_length,
+             tail_stands, head, head_length, marker, records)
+         VALUES (?1, 1, 'first', 0, 0, 0, 0, 0, 0, 0, 0, x'', 0, x'', 0)",
+    )?
+    .execute([source])?;
+    let generation = GenerationId(tx.last_insert_rowid());
+    tx.prepare_cached("UPDATE sources SET generation = ?2 WHERE id = ?1")?
+        .execute((source, generation))?;
+    let origin = FORMAT.origin(path.as_bytes());
+    let row = SessionRow(0);
+    let mut session =
+        NativeSession { row, agent: agent.to_owned(), id, source, generation, origin };
+    let now = Timestamp(clock::now_ms());
+    let line = header(&session.id, new.cwd, new.parent, now);
+    let seq = work.record(&session, line.as_bytes(), None, None)?;
+    session.row = SessionRow(seq.0);
+    bind(work, &session, &key, new.fields.clone())?;
+    Ok(session)
+}
+
+/// From now on `key` leads to `session`, and has these fields besides what is noted about it.
+pub(super) fn bind(
+    work: &mut Work<'_, '_>,
+    session: &NativeSession,
+    key: &str,
+    patch: Map<String, Value>,
+) -> Result<()> {
+    let source = index_of(work.tx, &session.agent)?;
+    let source = match source {
+        Some(source) => source,
+        None => {
+            let path = native::index_path(&session.agent).unwrap_or_default();
+            new_source(work.tx, path.as_bytes())?
+        }
+    };
+    work.event(&Event::Native {
+        at: clock::now_ms(),
+        source: source.0,
+        key: key.to_owned(),
+        session: session.id.clone(),
+        patch,
+    })?;
+    Ok(())
+}
+
+fn new_source(conn: &Connection, path: &[u8]) -> Result<SourceId> {
+    conn.prepare_cached(
+        "INSERT INTO sources (kind, format, root, path, first_path)
+         VALUES ('native', ?1, x'', ?2, ?2)",
+    )?
+    .execute((native::NAME, path))?;
+    Ok(SourceId(conn.last_insert_rowid()))
+}
+
+fn source_of(conn: &Connection, path: &[u8]) -> Result<Option<SourceId>> {
+    Ok(conn
+        .prepare_cached("SELECT id FROM sources WHERE format = ?1 AND root = x'' AND path = ?2")?
+        .query_row((native::NAME, path), |row| row.get(0))
+        .optional()?)
+}
+
+/// The source that stands for an agent's keys.
+pub(super) fn index_of(conn: &Connection, agent: &str) -> Result<Option<SourceId>> {
+    match native::index_path(agent) {
+        Some(path) => source_of(conn, path.as_bytes()),
+        None => Ok(None),
+    }
+}
+
+pub(super) fn by_row(conn: &Connection, row: SessionRow) -> Result<NativeSession> {
+    let (format, agent, id): (String, String, String) = conn
+        .prepare_cached("SELECT format, agent, session_id FROM sessions WHERE id = ?1")?
+        .query_row([row], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    if format != native::NAME {
+        return Err(Error::Collected { id, format });
+    }
+    by_id(conn, &agent, &id)?.ok_or_else(|| Error::NoMatch { what: "session", name: id })
+}
+
+/// The session of that agent with that id.
+pub(super) fn by_id(conn: &Connection, agent: &str, id: &str) -> Result<Option<NativeSession>> {
+    let Some(path) = native::transcript_path(agent, id) else { return Ok(None) };
+    let found: Option<(SourceId, Option<GenerationId>, SessionRow)> = conn
+        .prepare_cached(
+            "SELECT f.id, f.generation, s.id FROM sources f
+               JOIN sessions s ON s.format = f.format AND s.agent = ?3 AND s.session_id = ?4
+              WHERE f.format = ?1 AND f.root = x'' AND f.path = ?2 AND f.refused IS NULL",
+        )?
+        .query_row((native::NAME, path.as_bytes(), agent, id), |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
+        .optional()?;
+    let Some((source, Some(generation), row)) = found else { return Ok(None) };
+    let origin = FORMAT.origin(path.as_bytes());
+    let (agent, id) = (agent.to_owned(), id.to_owned());
+    Ok(Some(NativeSession { row, agent, id, source, generation, origin }))
+}
+
+pub(super) fn by_key(conn: &Connection, key: &SessionKey) -> Result<Option<NativeSession>> {
+    let Some(agent) = key.agent() else { return Ok(None) };
+    match noted_as(conn, key)? {
+        Some((_, session)) => by_id(conn, agent, &session),
+        None => Ok(None),
+    }
+}
+
+/// How a key is spelled where it is noted, and where it leads: `dm` and `direct` are the same.
+pub(super) fn noted_as(conn: &Connection, key: &SessionKey) -> Result<Option<(String, String)>> {
+    let Some(agent) = key.agent() else { return Ok(None) };
+    let Some(index) = index_of(conn, agent)? else { return Ok(None) };
+    let mut statement = conn.prepare_cached(
+        "SELECT key, session_id FROM session_keys
+          WHERE source = ?1 AND key = ?2 AND session_id IS NOT NULL",
+    )?;
+    for spelling in spellings(key) {
+        let found = statement
+            .query_row((index, spelling), |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+/// A key as it is written, and as other releases would write it.
+fn spellings(key: &SessionKey) -> Vec<String> {
+    let mut all = vec![key.as_str().to_owned(), key.canonical()];
+    if let (Kind::Direct { channel: Some(channel), account: None, peer }, Some(agent)) =
+        (key.kind(), key.agent())
+    {
+        let rest = key.rest().split_once(peer).map(|(_, rest)| rest).unwrap_or_default();
+        all.push(format!("agent:{agent}:{channel}:dm:{peer}{rest}"));
+    }
+    all.dedup();
+    all
+}
+
+pub(super) fn key_of(conn: &Connection, session: &NativeSession) -> Result<Option<String>> {
+    let Some(index) = index_of(conn, &session.agent)? else { return Ok(None) };
+    Ok(conn
+        .prepare_cached(
+            "SELECT key FROM session_keys WHERE session_id = ?2 AND source = ?1 ORDER BY key LIMIT 1",
+        )?
+        .query_row((index, &session.id), |row| row.get(0))
+        .optional()?)
+}

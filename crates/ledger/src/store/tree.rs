@@ -1,0 +1,222 @@
+//! The tree of a session, asked by SQL over the entries' parents. Nothing recurses in memory: a chain
+//! of a million entries and a million children of one take linear time.
+
+use foldhash::HashMap;
+use rusqlite::{Connection, OptionalExtension, Row};
+use serde::Serialize;
+
+use super::append::known;
+use super::{NativeSession, Store};
+use crate::Result;
+use crate::ids::{EntryId, PackedId, SessionRow};
+
+/// An entry of the tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Node {
+    /// Its id.
+    pub id: String,
+    /// The id of the entry that it hangs off.
+    pub parent: Option<String>,
+    /// What kind of entry it is.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// The role of a message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// When it was written, milliseconds UTC.
+    pub time: Option<i64>,
+    #[serde(skip)]
+    pub(super) entry: EntryId,
+    #[serde(skip)]
+    is_side: bool,
+}
+
+impl Node {
+    const COLUMNS: &'static str = "e.id, e.uuid, p.uuid, e.type, e.role, e.time, e.is_side
+           FROM entries e LEFT JOIN entry_rows p ON p.id = e.parent";
+
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Node> {
+        let id = |column| -> rusqlite::Result<Option<String>> {
+            Ok(row.get::<_, Option<PackedId>>(column)?.map(|id| id.unpack()))
+        };
+        Ok(Node {
+            entry: row.get(0)?,
+            id: id(1)?.unwrap_or_default(),
+            parent: id(2)?,
+            type_name: row.get(3)?,
+            role: row.get(4)?,
+            time: row.get(5)?,
+            is_side: row.get(6)?,
+        })
+    }
+
+    /// Whether it can be a parent and a leaf.
+    pub(super) fn is_on_paths(&self) -> bool {
+        !self.is_side && !matches!(&*self.type_name, "leaf" | "session")
+    }
+
+    /// Whether it is a message of that role.
+    pub(super) fn is_message_of(&self, role: &str) -> bool {
+        self.type_name == "message" && self.role.as_deref() == Some(role)
+    }
+}
+
+/// A tip of the tree: an entry that nothing hangs off.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Branch {
+    /// Where it ends.
+    #[serde(flatten)]
+    pub tip: Node,
+    /// How many entries lead there.
+    pub length: u64,
+    /// The session's leaf is on it, at its end.
+    pub is_current: bool,
+}
+
+impl Store {
+    /// The session's leaf: where the next entry hangs.
+    pub fn leaf(&self, session: &NativeSession) -> Result<Option<Node>> {
+        leaf(self.ledger.conn(), session.row)
+    }
+
+    /// The entry of that id.
+    pub fn entry(&self, session: &NativeSession, id: &str) -> Result<Option<Node>> {
+        find(self.ledger.conn(), session.row, id)
+    }
+
+    /// The entries from the root to an entry.
+    pub fn path(&self, session: &NativeSession, to: &str) -> Result<Vec<Node>> {
+        let to = known(self.ledger.conn(), session, "entry", to)?;
+        path(self.ledger.conn(), to.entry)
+    }
+
+    /// What hangs off an entry, or the roots.
+    pub fn children(&self, session: &NativeSession, of: Option<&str>) -> Result<Vec<Node>> {
+        let conn = self.ledger.conn();
+        let of = of.map(|id| known(conn, session, "entry", id)).transpose()?;
+        let mut statement = conn.prepare_cached(&format!(
+            "SELECT {} WHERE e.session = ?1 AND e.parent IS ?2
+                AND e.type NOT IN ('session', 'leaf') ORDER BY e.id",
+            Node::COLUMNS
+        ))?;
+        let of = of.map(|node| node.entry);
+        Ok(statement.query_map((session.row, of), Node::from_row)?.collect::<Result<_, _>>()?)
+    }
+
+    /// The last entry that the paths to two entries share.
+    pub fn common_ancestor(
+        &self,
+        session: &NativeSession,
+        one: &str,
+        other: &str,
+    ) -> Result<Option<Node>> {
+        let conn = self.ledger.conn();
+        let one = known(conn, session, "entry", one)?;
+        let other = known(conn, session, "entry", other)?;
+        let shared: Option<EntryId> = conn
+            .prepare_cached(
+                "WITH RECURSIVE
+                    one (id, height) AS (
+                        SELECT ?1, 0 UNION ALL
+                        SELECT e.parent, height + 1 FROM one JOIN entry_rows e ON e.id = one.id
+                         WHERE e.parent IS NOT NULL),
+                    other (id) AS (
+                        SELECT ?2 UNION ALL
+                        SELECT e.parent FROM other JOIN entry_rows e ON e.id = other.id
+                         WHERE e.parent IS NOT NULL)
+                 SELECT one.id FROM one WHERE one.id IN (SELECT id FROM other)
+                  ORDER BY height LIMIT 1",
+            )?
+            .query_row((one.entry, other.entry), |row| row.get(0))
+            .optional()?;
+        shared.map(|entry| node(conn, entry)).transpose()
+    }
+
+    /// The tips of the tree, oldest first.
+    pub fn branches(&self, session: &NativeSession) -> Result<Vec<Branch>> {
+        let conn = self.ledger.conn();
+        let leaf = leaf(conn, session.row)?.map(|leaf| leaf.entry);
+        let mut statement = conn.prepare_cached(&format!(
+            "SELECT {} WHERE e.session = ?1 AND e.is_side = 0 AND e.type NOT IN ('session', 'leaf')
+                AND e.id NOT IN (SELECT parent FROM entries
+                                  WHERE session = ?1 AND parent IS NOT NULL
+                                    AND is_side = 0 AND type <> 'leaf')
+              ORDER BY e.id",
+            Node::COLUMNS
+        ))?;
+        let tips = statement
+            .query_map([session.row], Node::from_row)?
+            .collect::<Result<Vec<Node>, _>>()?;
+        let lengths = lengths(conn, session.row)?;
+        tips.into_iter()
+            .map(|tip| {
+                let length = lengths.get(&tip.entry).copied().unwrap_or_default();
+                let is_current = Some(tip.entry) == leaf;
+                Ok(Branch { tip, length, is_current })
+            })
+            .collect()
+    }
+}
+
+/// How many entries lead to each, itself included. Parents were written before their children, so
+/// one pass is enough, however many branches there are.
+fn lengths(conn: &Connection, session: SessionRow) -> Result<HashMap<EntryId, u64>> {
+    let mut statement =
+        conn.prepare_cached("SELECT id, parent FROM entry_rows WHERE session = ?1 ORDER BY id")?;
+    let mut rows = statement.query([session])?;
+    let mut lengths = HashMap::default();
+    while let Some(row) = rows.next()? {
+        let parent: Option<EntryId> = row.get(1)?;
+        let above = parent.and_then(|parent| lengths.get(&parent).copied()).unwrap_or(0);
+        lengths.insert(row.get(0)?, above + 1);
+    }
+    Ok(lengths)
+}
+
+/// The session's leaf.
+pub(super) fn leaf(conn: &Connection, session: SessionRow) -> Result<Option<Node>> {
+    let leaf: Option<EntryId> = conn
+        .prepare_cached("SELECT leaf FROM sessions WHERE id = ?1")?
+        .query_row([session], |row| row.get(0))?;
+    leaf.map(|entry| node(conn, entry)).transpose()
+}
+
+fn node(conn: &Connection, entry: EntryId) -> Result<Node> {
+    Ok(conn
+        .prepare_cached(&format!("SELECT {} WHERE e.id = ?1", Node::COLUMNS))?
+        .query_row([entry], Node::from_row)?)
+}
+
+/// The entry of that id.
+pub(super) fn find(conn: &Connection, session: SessionRow, id: &str) -> Result<Option<Node>> {
+    Ok(conn
+        .prepare_cached(&format!(
+            "SELECT {} WHERE e.session = ?1 AND e.uuid = ?2 AND e.superseded_by IS NULL
+              ORDER BY e.id DESC LIMIT 1",
+            Node::COLUMNS
+        ))?
+        .query_row((session, PackedId::pack(id)), Node::from_row)
+        .optional()?)
+}
+
+/// Whether an id is taken.
+pub(super) fn has(conn: &Connection, session: SessionRow, id: &str) -> Result<bool> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM entry_rows WHERE session = ?1 AND uuid = ?2)",
+        )?
+        .query_row((session, PackedId::pack(id)), |row| row.get(0))?)
+}
+
+/// The entries from the root to an entry.
+pub(super) fn path(conn: &Connection, to: EntryId) -> Result<Vec<Node>> {
+    let mut statement = conn.prepare_cached(&format!(
+        "WITH RECURSIVE path (id, height) AS (
+            SELECT ?1, 0 UNION ALL
+            SELECT e.parent, height + 1 FROM path JOIN entry_rows e ON e.id = path.id
+             WHERE e.parent IS NOT NULL)
+         SELECT {} JOIN path ON path.id = e.id ORDER BY path.height DESC",
+        Node::COLUMNS
+    ))?;
+    Ok(statement.query_map([to], Node::from_row)?.collect::<Result<_, _>>()?)
+}

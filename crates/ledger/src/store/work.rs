@@ -1,0 +1,95 @@
+//! One transaction of the store: records and journal lines, folded in as they are written.
+
+use quipu_transcript::format::Format;
+use quipu_transcript::formats::native::Native;
+use rusqlite::Transaction;
+
+use super::NativeSession;
+use crate::ids::Seq;
+use crate::journal::{self, Event};
+use crate::project::draft::Drafter;
+use crate::project::{Fold, Inserts, Place};
+use crate::{Result, chunks, clock, records};
+
+/// Native sessions read like this.
+pub(super) const FORMAT: &'static dyn Format = &Native;
+
+/// A transaction that is open.
+pub(super) struct Work<'a, 'c> {
+    pub(super) tx: &'a Transaction<'c>,
+    fold: &'a mut Fold,
+    inserts: Inserts<'a>,
+}
+
+impl<'a, 'c> Work<'a, 'c> {
+    pub(super) fn new(tx: &'a Transaction<'c>, fold: &'a mut Fold) -> Result<Work<'a, 'c>> {
+        Ok(Work { tx, fold, inserts: Inserts::new(tx)? })
+    }
+
+    /// Appends a line to a session. Its bytes may be those of another record.
+    pub(super) fn record(
+        &mut self,
+        session: &NativeSession,
+        line: &[u8],
+        key: Option<&str>,
+        same_as: Option<Seq>,
+    ) -> Result<Seq> {
+        let tx = self.tx;
+        let seq = records::next_seq(tx)?;
+        let (generation, length) = (session.generation, line.len() as u64);
+        let start = tx
+            .prepare_cached("SELECT cursor FROM generations WHERE id = ?1")?
+            .query_row([generation], |row| row.get::<_, i64>(0))?
+            .cast_unsigned();
+        records::insert_keyed(tx, seq, generation, start, length, same_as, key)?;
+        if same_as.is_none() {
+            chunks::put_pending(tx, seq, line)?;
+        }
+        records::own_span(tx, generation, start, length, seq, seq)?;
+        tx.prepare_cached(
+            "UPDATE generations
+                SET cursor = cursor + ?2, size = size + ?2, records = records + 1, mtime_ns = ?3
+              WHERE id = ?1",
+        )?
+        .execute((
+            generation,
+            length.cast_signed(),
+            clock::now_ms().saturating_mul(1_000_000),
+        ))?;
+        let mut draft = Drafter::new(FORMAT, &session.origin).draft(line);
+        draft.same_as = same_as;
+        let place = Place {
+            format: FORMAT,
+            origin: &session.origin,
+            source: session.source,
+            generation,
+            start,
+            length,
+            is_row: false,
+        };
+        self.fold.record(tx, &mut self.inserts, &place, seq, draft)?;
+        Ok(seq)
+    }
+
+    /// Writes a line into the journal.
+    pub(super) fn event(&mut self, event: &Event) -> Result<Seq> {
+        let seq = journal::append(self.tx, event)?;
+        self.fold.event(self.tx, seq, event)?;
+        Ok(seq)
+    }
+
+    /// Makes what was folded in visible to statements of this transaction.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        self.fold.settle(self.tx)
+    }
+
+    pub(super) fn end(self) -> Result<()> {
+        self.fold.save(self.tx)?;
+        self.tx
+            .prepare_cached(
+                "UPDATE ledger SET projected_to = (SELECT coalesce(max(seq), 0) FROM records)",
+            )?
+            .execute([])?;
+        Ok(())
+    }
+}

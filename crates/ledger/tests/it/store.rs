@@ -1,0 +1,573 @@
+//! The store against a simple model, and what every call promises.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use quipu_ledger::store::{Append, Expect, Fork, NativeSession, NewSession, Store};
+use quipu_ledger::{Error, Generations};
+use quipu_transcript::key::SessionKey;
+use serde_json::{Map, Value, json};
+
+use crate::home::Home;
+
+fn user(text: &str) -> String {
+    json!({"role": "user", "content": text}).to_string()
+}
+
+fn answer(text: &str) -> String {
+    json!({"role": "assistant", "content": text, "provider": "p", "model": "m",
+           "usage": {"input": 7, "output": 3, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 10}})
+    .to_string()
+}
+
+fn store(home: &Home) -> (Store, NativeSession) {
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let session = store.create(&NewSession::default()).unwrap();
+    (store, session)
+}
+
+/// The texts that a model sees.
+fn said(store: &mut Store, session: &NativeSession, leaf: Option<&str>) -> Vec<String> {
+    let seen = store.context(session, leaf).unwrap().context;
+    seen.messages
+        .iter()
+        .map(|message| {
+            let message: Value = serde_json::from_str(message.json()).unwrap();
+            let text = &message["content"];
+            text.as_str().or(text[0]["text"].as_str()).unwrap().to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn r90_branching_never_loses_an_entry() {
+    let home = Home::quick();
+    let (mut store, session) = store(&home);
+    let one = store.append(&session, &user("one"), Append::default()).unwrap();
+    let two = store.append(&session, &answer("two"), Append::default()).unwrap();
+    assert_eq!(two.leaf.as_deref(), Some(&*two.id));
+    let moved = store.branch(&session, Some(&one.id), None, Append::default()).unwrap();
+    assert_eq!(moved.leaf.as_deref(), Some(&*one.id));
+    let other = store.append(&session, &answer("three"), Append::default()).unwrap();
+    assert_eq!(said(&mut store, &session, None), ["one", "three"]);
+    assert_eq!(said(&mut store, &session, Some(&two.id)), ["one", "two"]);
+    let tips: Vec<String> =
+        store.branches(&session).unwrap().into_iter().map(|branch| branch.tip.id).collect();
+    assert_eq!(tips, [two.id.clone(), other.id.clone()]);
+    let shared = store.common_ancestor(&session, &two.id, &other.id).unwrap().unwrap();
+    assert_eq!(shared.id, one.id);
+    home.assert_rebuilds();
+    home.assert_sound();
+}
+
+#[test]
+fn r91_a_turn_begun_on_an_unanswered_prompt_takes_its_place() {
+    let home = Home::quick();
+    let (mut store, session) = store(&home);
+    let first = store.begin_turn(&session, &user("lost"), Append::default()).unwrap();
+    let again = store.begin_turn(&session, &user("again"), Append::default()).unwrap();
+    assert_eq!(said(&mut store, &session, None), ["again"]);
+    assert_eq!(store.entry(&session, &again.id).unwrap().unwrap().parent, None);
+    store.append(&session, &answer("yes"), Append::default()).unwrap();
+    store.begin_turn(&session, &user("next"), Append::default()).unwrap();
+    store.begin_turn(&session, &user("better"), Append::default()).unwrap();
+    assert_eq!(said(&mut store, &session, None), ["again", "yes", "better"]);
+    // A plain append drops nothing.
+    store.append(&session, &user("more"), Append::default()).unwrap();
+    assert_eq!(said(&mut store, &session, None), ["again", "yes", "better", "more"]);
+    assert_eq!(said(&mut store, &session, Some(&first.id)), ["lost"]);
+    let refused = store.begin_turn(&session, &answer("no"), Append::default());
+    assert!(matches!(refused, Err(Error::Refused { .. })));
+}
+
+#[test]
+fn a_wrong_leaf_is_a_conflict_that_names_the_right_one() {
+    let home = Home::quick();
+    let (mut store, session) = store(&home);
+    let at = |leaf| Append { expected_leaf: leaf, key: None };
+    let one = store.append(&session, &user("one"), at(Expect::Root)).unwrap();
+    let before = home.one::<i64>("SELECT count(*) FROM records");
+    for wrong in [Expect::Root, Expect::Entry("nobody")] {
+        match store.append(&session, &answer("no"), at(wrong)) {
+            Err(Error::Conflict { leaf, .. }) => assert_eq!(leaf.as_deref(), Some(&*one.id)),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), before);
+    store.append(&session, &answer("two"), at(Expect::Entry(&one.id))).unwrap();
+}
+
+#[test]
+fn a_retry_finds_its_first_try() {
+    let home = Home::quick();
+    let (mut store, session) = store(&home);
+    let keyed = Append { key: Some("run-1"), ..Append::default() };
+    let one = store.append(&session, &user("one"), keyed).unwrap();
+    store.append(&session, &answer("two"), Append::default()).unwrap();
+    // Another process tries again, and does not know what came after.
+    let mut other = Store::open(&home.ledger_path()).unwrap();
+    let late = Append { key: Some("run-1"), expected_leaf: Expect::Root };
+    let again = other.append(&session, &user("one"), late).unwrap();
+    assert!(again.repeated && !one.repeated);
+    assert_eq!((&again.id, again.seq), (&one.id, one.seq));
+    // A key is a session's own.
+    let session = other.create(&NewSession::default()).unwrap();
+    assert!(!other.append(&session, &user("one"), keyed).unwrap().repeated);
+}
+
+#[test]
+fn bad_entries_are_refused_and_nothing_is_written() {
+    let home = Home::quick();
+    let (mut store, session) = store(&home);
+    let one = store.append(&session, &user("one"), Append::default()).unwrap();
+    let side = json!({"type": "custom", "customType": "x", "appendMode": "side"}).to_string();
+    let side = store.append(&session, &side, Append::default()).unwrap();
+    assert_eq!(side.leaf.as_deref(), Some(&*one.id), "side rows are never the leaf");
+    let before = home.one::<i64>("SELECT count(*) FROM records");
+    for (entry, why) in [
+        ("nonsense".to_owned(), "not a JSON object"),
+        (
+            json!({"type": "custom", "customType": "x", "parentId": "nobody"}).to_string(),
+            "no entry",
+        ),
+        (json!({"type": "custom", "customType": "x", "parentId": side.id}).to_string(), "beside"),
+        (json!({"type": "custom", "customType": "x", "id": one.id}).to_string(), "already"),
+        (json!({"type": "label", "targetId": "nobody"}).to_string(), "no entry"),
+        (json!({"type": "leaf", "targetId": "nobody"}).to_string(), "no entry"),
+        (
+            json!({"type": "compaction", "summary": "s", "firstKeptEntryId": "nobody"}).to_string(),
+            "no entry",
+        ),
+        (json!({"role": "wizard", "content": ""}).to_string(), "no role"),
+    ] {
+        let error = store.append(&session, &entry, Append::default()).unwrap_err().to_string();
+        assert!(error.contains(why), "{entry}: {error}");
+    }
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), before);
+    home.assert_rebuilds();
+}
+
+#[test]
+fn r71_an_open_session_decodes_each_record_once_and_sees_what_others_append() {
+    let home = Home::quick();
+    let (mut store, session) = store(&home);
+    for turn in 0..100 {
+        store.begin_turn(&session, &user(&format!("q{turn}")), Append::default()).unwrap();
+        assert_eq!(said(&mut store, &session, None).len(), 2 * turn + 1);
+        store.append(&session, &answer(&format!("a{turn}")), Append::default()).unwrap();
+    }
+    // The header and 200 messages, of which the last was not asked for yet.
+    assert_eq!(store.records_decoded(), 200);
+    let mut other = Store::open(&home.ledger_path()).unwrap();
+    other.append(&session, &user("from elsewhere"), Append::default()).unwrap();
+    assert_eq!(said(&mut store, &session, None).last().unwrap(), "from elsewhere");
+    assert_eq!(store.records_decoded(), 202);
+    store.append(&session, &answer("seen"), Append::default()).unwrap();
+    home.assert_rebuilds();
+    home.assert_sound();
+}
+
+#[test]
+fn r92_a_fork_copies_the_path_and_names_its_parent() {
+    let home = Home::quick();
+    let (mut store, session) = store(&home);
+    let one = store.append(&session, &user("one"), Append::default()).unwrap();
+    let label = store.label(&session, &one.id, Some("start"), Append::default()).unwrap();
+    let two = store.append(&session, &answer("two"), Append::default()).unwrap();
+    let kept = json!({"type": "compaction", "summary": "so far", "tokensBefore": 9,
+                      "firstKeptEntryId": label.id});
+    store.append(&session, &kept.to_string(), Append::default()).unwrap();
+    store.append(&session, &user("three"), Append::default()).unwrap();
+    let before = said_roles(&mut store, &session);
+    let fork = store.fork(session.row, &Fork::default()).unwrap();
+    assert_eq!(said_roles(&mut store, &fork), before);
+    // The label is behind the path, and what hung off it hangs off its parent.
+    let second = store.entry(&fork, &two.id).unwrap().unwrap();
+    assert_eq!(second.parent.as_deref(), Some(&*one.id));
+    let leaf = store.leaf(&fork).unwrap().unwrap();
+    assert_eq!(leaf.type_name, "label");
+    assert_eq!(
+        home.one::<String>("SELECT fork_of FROM sessions ORDER BY id DESC LIMIT 1"),
+        session.id
+    );
+    // What stayed the same is stored once.
+    assert!(home.one::<i64>("SELECT count(*) FROM records WHERE same_as IS NOT NULL") > 0);
+    // Both are billed once.
+    assert_eq!(home.one::<i64>("SELECT sum(input) FROM usage WHERE is_counted"), 7);
+    // Without an entry it only refers to its parent.
+    let empty = store.create(&NewSession::default()).unwrap();
+    let fork = store.fork(empty.row, &Fork::default()).unwrap();
+    assert!(store.leaf(&fork).unwrap().is_none());
+    assert_eq!(
+        home.one::<String>("SELECT fork_of FROM sessions ORDER BY id DESC LIMIT 1"),
+        empty.id
+    );
+    home.assert_rebuilds();
+    home.assert_sound();
+}
+
+fn said_roles(store: &mut Store, session: &NativeSession) -> Vec<String> {
+    let seen = store.context(session, None).unwrap().context;
+    seen.messages.iter().map(|message| message.json().to_owned()).collect()
+}
+
+#[test]
+fn a_collected_session_can_be_forked_but_not_written_to() {
+    let home = Home::new();
+    let path = ".openclaw/agents/main/sessions/abc.jsonl";
+    let lines = concat!(
+        r#"{"type":"session","version":3,"id":"abc","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}"#,
+        "\n",
+        r#"{"type":"message","id":"0000000a","parentId":null,"timestamp":"2026-01-01T00:00:01.000Z","message":{"role":"user","content":"one"}}"#,
+        "\n",
+    );
+    home.write(path, lines);
+    home.sync();
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let row = store.find("abc").unwrap();
+    assert!(matches!(store.session(row), Err(Error::Collected { .. })));
+    let fork = store.fork(row, &Fork::default()).unwrap();
+    store.append(&fork, &answer("two"), Append::default()).unwrap();
+    assert_eq!(said(&mut store, &fork, None), ["one", "two"]);
+    home.sync();
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sources WHERE is_gone"), 0);
+    home.assert_rebuilds();
+    home.assert_sound();
+    home.assert_restores();
+}
+
+#[test]
+fn a_reset_empties_the_context_and_keeps_the_history() {
+    let home = Home::quick();
+    let (mut store, session) = store(&home);
+    store.append(&session, &user("before"), Append::default()).unwrap();
+    let kept = store.append(&session, &user("kept"), Append::default()).unwrap();
+    store.reset(&session, "reset", Some(&kept.id), Append::default()).unwrap();
+    store.append(&session, &user("after"), Append::default()).unwrap();
+    assert_eq!(said(&mut store, &session, None), ["kept", "after"]);
+    store.reset(&session, "new", None, Append::default()).unwrap();
+    assert!(said(&mut store, &session, None).is_empty());
+    assert!(store.reset(&session, "bored", None, Append::default()).is_err());
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 3);
+}
+
+#[test]
+fn r104_a_mirror_costs_nothing_and_stays_in_the_context() {
+    let home = Home::quick();
+    let (mut store, session) = store(&home);
+    store.append(&session, &user("hi"), Append::default()).unwrap();
+    store.mirror(&session, "sent", Append::default()).unwrap();
+    assert_eq!(said(&mut store, &session, None), ["hi", "sent"]);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM usage"), 0);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM entries WHERE is_mirror"), 1);
+}
+
+#[test]
+fn r63_a_key_leads_to_sessions_of_its_own_agent_only() {
+    let home = Home::quick();
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let new = |agent, key, id| NewSession { agent, key, id, ..NewSession::default() };
+    let dm = "agent:main:telegram:dm:7";
+    let mine = store.create(&new(None, Some(dm), Some("same"))).unwrap();
+    let theirs = store.create(&new(None, Some("agent:work:telegram:dm:7"), Some("same"))).unwrap();
+    assert_ne!(mine.row, theirs.row);
+    let by = |key: &str| store.by_key(&SessionKey::parse(key)).unwrap();
+    assert_eq!(by(dm).as_ref(), Some(&mine));
+    // `dm` and `direct` name the same session.
+    assert_eq!(by("agent:main:telegram:direct:7").as_ref(), Some(&mine));
+    assert_eq!(by("agent:work:telegram:direct:7").as_ref(), Some(&theirs));
+    assert_eq!(by("agent:other:telegram:dm:7"), None);
+    assert_eq!(by("telegram:dm:7"), None);
+    let wrong = store.create(&new(Some("main"), Some("agent:work:main"), None));
+    assert!(matches!(wrong, Err(Error::Refused { .. })));
+    assert!(matches!(
+        store.create(&new(None, Some(dm), Some("same"))),
+        Err(Error::Exists { what: "session", .. })
+    ));
+}
+
+#[test]
+fn metadata_is_patched_checked_counted_and_kept() {
+    let home = Home::quick();
+    let (mut store, session) = store(&home);
+    store.append(&session, &user("hi"), Append::default()).unwrap();
+    store.append(&session, &answer("ho"), Append::default()).unwrap();
+    let patch = |value: Value| value.as_object().unwrap().clone();
+    let fields = patch(json!({"label": "x", "queueMode": "steer", "somethingNew": {"a": [1]}}));
+    let all = store.patch_meta(&session, &fields).unwrap();
+    for (name, value) in &fields {
+        assert_eq!(all.get(name), Some(value));
+    }
+    assert_eq!(all["inputTokens"], 7);
+    assert_eq!(all["totalTokens"], 10);
+    assert_eq!(all["systemSent"], true);
+    let all = store.patch_meta(&session, &patch(json!({"label": null}))).unwrap();
+    assert!(!all.contains_key("label") && all.contains_key("queueMode"));
+    for bad in [
+        json!({"queueMode": "sometimes"}),
+        json!({"systemSent": "yes"}),
+        json!({"totalTokens": 5}),
+        json!({"chatType": 5}),
+    ] {
+        assert!(store.patch_meta(&session, &patch(bad.clone())).is_err(), "{bad}");
+    }
+    home.assert_rebuilds();
+    let store = Store::open(&home.ledger_path()).unwrap();
+    assert_eq!(store.meta(&session).unwrap(), all);
+}
+
+#[test]
+fn a_forgotten_session_cannot_be_written_to() {
+    let home = Home::quick();
+    let (mut store, session) = store(&home);
+    store.append(&session, &user("CANARY-9f31"), Append::default()).unwrap();
+    let fields: Map<String, Value> = json!({"label": "CANARY-9f31"}).as_object().unwrap().clone();
+    store.patch_meta(&session, &fields).unwrap();
+    let fork = store.fork(session.row, &Fork::default()).unwrap();
+    drop(store);
+    quipu_ledger::forget(&mut home.open(), &session.id, &mut |_, _| {}).unwrap();
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let gone = store.append(&session, &user("more"), Append::default());
+    assert!(matches!(gone, Err(Error::NoMatch { .. })), "{gone:?}");
+    // A fork is a session of its own.
+    assert_eq!(said(&mut store, &fork, None), ["CANARY-9f31"]);
+    quipu_ledger::forget(&mut home.open(), &fork.id, &mut |_, _| {}).unwrap();
+    drop(store);
+    let bytes = std::fs::read(home.ledger_path()).unwrap();
+    assert!(memchr::memmem::find(&bytes, b"CANARY-9f31").is_none());
+    home.assert_rebuilds();
+    home.assert_sound();
+}
+
+#[test]
+fn what_was_appended_restores_as_the_lines_that_were_written() {
+    let home = Home::quick();
+    let (mut store, session) = store(&home);
+    for turn in 0..2000 {
+        // Enough to be sealed on the way.
+        let text = format!("{turn} {}", "words ".repeat(40));
+        store.append(&session, &user(&text), Append::default()).unwrap();
+    }
+    assert!(home.one::<i64>("SELECT count(*) FROM chunks") > 0);
+    let restored = home.restored(Generations::Newest);
+    let name = format!("native/agents/main/sessions/{}.jsonl", session.id);
+    let text = String::from_utf8(restored[&name].clone()).unwrap();
+    assert_eq!(text.lines().count(), 2001);
+    assert!(text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+    home.assert_rebuilds();
+    home.assert_sound();
+}
+
+/// What the model knows of a session.
+#[derive(Debug, Clone, Default)]
+struct Model {
+    /// Id, parent and text, `None` for what is not said; resets are marked.
+    entries: Vec<(String, Option<usize>, Option<String>, bool)>,
+    leaf: Option<usize>,
+    labels: BTreeMap<usize, String>,
+}
+
+impl Model {
+    fn path(&self, leaf: Option<usize>) -> Vec<usize> {
+        let mut path: Vec<usize> = std::iter::successors(leaf, |at| self.entries[*at].1).collect();
+        path.reverse();
+        path
+    }
+
+    /// The texts after the last reset on the path.
+    fn said(&self, leaf: Option<usize>) -> Vec<String> {
+        let path = self.path(leaf);
+        let from = path.iter().rposition(|at| self.entries[*at].3).map_or(0, |at| at + 1);
+        path[from..].iter().filter_map(|at| self.entries[*at].2.clone()).collect()
+    }
+
+    fn id(&self, at: Option<usize>) -> Option<&str> {
+        at.map(|at| &*self.entries[at].0)
+    }
+
+    fn put(&mut self, id: &str, parent: Option<usize>, text: Option<String>, is_reset: bool) {
+        self.entries.push((id.to_owned(), parent, text, is_reset));
+        self.leaf = Some(self.entries.len() - 1);
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Say(bool),
+    Begin,
+    Branch(prop::sample::Index),
+    Root,
+    Label(prop::sample::Index),
+    Reset,
+    Hang(prop::sample::Index),
+    Conflict,
+    Retry,
+    Fork(prop::sample::Index),
+    Reopen,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let at = any::<prop::sample::Index>;
+    prop_oneof![
+        6 => any::<bool>().prop_map(Act::Say),
+        2 => Just(Act::Begin),
+        3 => at().prop_map(Act::Branch),
+        1 => Just(Act::Root),
+        2 => at().prop_map(Act::Label),
+        1 => Just(Act::Reset),
+        2 => at().prop_map(Act::Hang),
+        1 => Just(Act::Conflict),
+        1 => Just(Act::Retry),
+        1 => at().prop_map(Act::Fork),
+        1 => Just(Act::Reopen),
+    ]
+}
+
+#[test]
+fn the_store_does_what_a_simple_model_does() {
+    let mut runner = TestRunner::new(Config { cases: 60, ..Config::default() });
+    runner
+        .run(&prop::collection::vec(act(), 1..60), |acts| {
+            let home = Home::quick();
+            let (mut store, mut session) = store(&home);
+            let mut model = Model::default();
+            let mut users: Vec<bool> = Vec::new();
+            let plain = Append::default();
+            for (step, act) in acts.into_iter().enumerate() {
+                let text = format!("t{step}");
+                match act {
+                    Act::Say(by_user) => {
+                        let entry = if by_user { user(&text) } else { answer(&text) };
+                        let expected_leaf =
+                            model.id(model.leaf).map_or(Expect::Root, Expect::Entry);
+                        let how = Append { expected_leaf, key: None };
+                        let done = store.append(&session, &entry, how).unwrap();
+                        model.put(&done.id, model.leaf, Some(text), false);
+                        users.push(by_user);
+                    }
+                    Act::Begin => {
+                        let done = store.begin_turn(&session, &user(&text), plain).unwrap();
+                        let parent = match model.leaf {
+                            Some(leaf) if users[leaf] => model.entries[leaf].1,
+                            leaf => leaf,
+                        };
+                        model.put(&done.id, parent, Some(text), false);
+                        users.push(true);
+                    }
+                    Act::Branch(at) if !model.entries.is_empty() => {
+                        let at = at.index(model.entries.len());
+                        store.branch(&session, model.id(Some(at)), None, plain).unwrap();
+                        model.leaf = Some(at);
+                    }
+                    Act::Root => {
+                        store.branch(&session, None, None, plain).unwrap();
+                        model.leaf = None;
+                    }
+                    Act::Label(at) if !model.entries.is_empty() => {
+                        let at = at.index(model.entries.len());
+                        let target = model.entries[at].0.clone();
+                        let done = store.label(&session, &target, Some(&text), plain).unwrap();
+                        model.put(&done.id, model.leaf, None, false);
+                        model.labels.insert(at, text);
+                        users.push(false);
+                    }
+                    Act::Reset => {
+                        let done = store.reset(&session, "reset", None, plain).unwrap();
+                        model.put(&done.id, model.leaf, None, true);
+                        users.push(false);
+                    }
+                    Act::Hang(at) if !model.entries.is_empty() => {
+                        let at = at.index(model.entries.len());
+                        let entry = json!({"type": "message", "parentId": model.entries[at].0,
+                            "message": {"role": "user", "content": text}});
+                        let done = store.append(&session, &entry.to_string(), plain).unwrap();
+                        model.put(&done.id, Some(at), Some(text), false);
+                        users.push(true);
+                    }
+                    Act::Conflict => {
+                        let expected_leaf = Expect::Entry("nobody");
+                        let how = Append { expected_leaf, key: None };
+                        let done = store.append(&session, &user(&text), how);
+                        let Err(Error::Conflict { leaf, .. }) = done else {
+                            return Err(TestCaseError::fail("no conflict"));
+                        };
+                        prop_assert_eq!(leaf.as_deref(), model.id(model.leaf));
+                    }
+                    Act::Retry => {
+                        let how = Append { key: Some(&text), ..plain };
+                        let done = store.append(&session, &user(&text), how).unwrap();
+                        let again = store.append(&session, &user(&text), how).unwrap();
+                        prop_assert_eq!((&done.id, done.seq), (&again.id, again.seq));
+                        model.put(&done.id, model.leaf, Some(text), false);
+                        users.push(true);
+                    }
+                    Act::Fork(at) if !model.entries.is_empty() => {
+                        let at = at.index(model.entries.len());
+                        let at_id = model.entries[at].0.clone();
+                        let fork = Fork { at: Some(&at_id), ..Fork::default() };
+                        let forked = store.fork(session.row, &fork).unwrap();
+                        prop_assert_eq!(said(&mut store, &forked, None), model.said(Some(at)));
+                        prop_assert_eq!(said(&mut store, &session, None), model.said(model.leaf));
+                        // Go on in the fork, with what it shows.
+                        let mut copy = Model::default();
+                        let mut copied = Vec::new();
+                        // A path of labels alone leaves nothing.
+                        let leaf = store.leaf(&forked).unwrap();
+                        let path = leaf.map(|leaf| store.path(&forked, &leaf.id).unwrap());
+                        for node in path.unwrap_or_default() {
+                            let old = model.entries.iter().position(|old| old.0 == node.id);
+                            let (text, is_reset) = old.map_or((None, false), |old| {
+                                (model.entries[old].2.clone(), model.entries[old].3)
+                            });
+                            copy.put(&node.id, copy.leaf, text, is_reset);
+                            copied.push(old.is_some_and(|old| users[old]));
+                        }
+                        (model, users, session) = (copy, copied, forked);
+                    }
+                    Act::Reopen => store = Store::open(&home.ledger_path()).unwrap(),
+                    _ => {}
+                }
+                let leaf = store.leaf(&session).unwrap().map(|leaf| leaf.id);
+                prop_assert_eq!(leaf.as_deref(), model.id(model.leaf));
+                prop_assert_eq!(said(&mut store, &session, None), model.said(model.leaf));
+            }
+            for at in 0..model.entries.len() {
+                let id = &model.entries[at].0;
+                let path: Vec<String> =
+                    store.path(&session, id).unwrap().into_iter().map(|node| node.id).collect();
+                let expected: Vec<String> = model
+                    .path(Some(at))
+                    .into_iter()
+                    .map(|at| model.entries[at].0.clone())
+                    .collect();
+                prop_assert_eq!(path, expected);
+                let children: Vec<String> = store
+                    .children(&session, Some(id))
+                    .unwrap()
+                    .into_iter()
+                    .map(|node| node.id)
+                    .collect();
+                let expected: Vec<String> = model
+                    .entries
+                    .iter()
+                    .filter(|entry| entry.1 == Some(at))
+                    .map(|entry| entry.0.clone())
+                    .collect();
+                prop_assert_eq!(children, expected);
+                let first = store.common_ancestor(&session, &model.entries[0].0, id).unwrap();
+                let expected =
+                    model.path(Some(at)).contains(&0).then(|| model.entries[0].0.clone());
+                prop_assert_eq!(first.map(|node| node.id), expected);
+            }
+            // The ledger's own reader, from the bytes alone, agrees.
+            let row = store.find(&session.id).unwrap();
+            let seen = quipu_ledger::context(store.ledger(), row, None).unwrap();
+            prop_assert_eq!(seen.context.messages.len(), model.said(model.leaf).len());
+            drop(store);
+            home.assert_rebuilds();
+            home.assert_sound();
+            Ok(())
+        })
+        .unwrap();
+}
