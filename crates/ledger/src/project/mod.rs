@@ -7,6 +7,7 @@
 pub(crate) mod absent;
 pub(crate) mod draft;
 mod entry;
+pub(crate) mod index;
 pub(crate) mod keys;
 mod kinds;
 pub(crate) mod quarters;
@@ -58,6 +59,8 @@ pub(crate) struct Fold {
     turns: turns::Turns,
     models: usage::Models,
     tips: tips::Tips,
+    /// Words that are not in the search index yet.
+    pub(crate) words: index::Waiting,
     /// How many problems were noted since the fold began.
     pub(crate) problems: u64,
 }
@@ -160,6 +163,7 @@ impl Fold {
         self.turns.save(tx)?;
         self.sessions.recount(tx)?;
         search::merge(tx)?;
+        self.words.write(tx)?;
         self.tips.save(tx)
     }
 
