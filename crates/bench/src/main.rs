@@ -12,8 +12,10 @@ mod import;
 mod lines;
 mod measure;
 mod nochange;
+mod read;
 mod report;
 mod search;
+mod store;
 mod usage;
 
 use std::path::PathBuf;
@@ -26,7 +28,7 @@ use clap::{Args, Parser, Subcommand};
 use measure::Workplace;
 use report::{Report, say};
 
-/// Measure quipu: import, no-change sync, growth, size, usage reports, search.
+/// Measure quipu: import, no-change sync, growth, size, usage reports, search, reading.
 #[derive(Parser)]
 #[command(name = "quipu-bench", version)]
 struct Cli {
@@ -111,6 +113,21 @@ enum Task {
         #[arg(long, value_name = "PATH")]
         ccusage_at: Option<PathBuf>,
     },
+    /// List sessions, show one of 1,000 entries, report usage, export a huge session
+    Read {
+        /// Bytes of the generated home
+        #[arg(long, value_parser = parse_size, default_value = "1GB")]
+        size: u64,
+        /// Read this home instead of a generated one; it is not changed, and nothing is exported
+        #[arg(long, value_name = "DIR", conflicts_with = "size")]
+        home: Option<PathBuf>,
+        /// Each command runs so often
+        #[arg(long, default_value_t = 9)]
+        runs: usize,
+        /// Bytes of the session that is exported
+        #[arg(long, value_parser = parse_size, default_value = "300MB")]
+        huge: u64,
+    },
     /// Collect one session line by line
     Lines {
         /// Number of lines
@@ -131,6 +148,27 @@ enum Task {
         /// Each question is asked so often
         #[arg(long, default_value_t = 9)]
         runs: usize,
+    },
+    /// Keep sessions in the ledger: durable appends, a crowd of writers, contexts, metadata
+    Store {
+        /// Number of appends of the one client
+        #[arg(long, default_value_t = 500)]
+        appends: usize,
+        /// Entries of the session whose context is built
+        #[arg(long, default_value_t = 10_000)]
+        entries: usize,
+        /// Sessions of the ledger in which metadata is changed
+        #[arg(long, default_value_t = 100_000)]
+        sessions: usize,
+        /// Processes that append at once
+        #[arg(long, default_value_t = 16)]
+        writers: usize,
+        /// The folder of an installed @earendil-works/pi-coding-agent, to open the same session with
+        #[arg(long, value_name = "DIR")]
+        pi: Option<PathBuf>,
+        /// The node that runs it
+        #[arg(long, value_name = "PATH", default_value = "node")]
+        node: PathBuf,
     },
     /// List and stat every file below a folder: the other side of the no-change sync
     #[command(hide = true)]
@@ -185,10 +223,26 @@ fn run(cli: &Cli) -> Result<bool> {
         Task::Search { size, home, runs } => {
             search::run(*size, home.as_deref(), *runs, seed, place()?)?
         }
+        Task::Read { size, home, runs, huge } => {
+            let home = home.as_deref();
+            let plan = read::Plan { size: *size, home, runs: *runs, huge: *huge, seed };
+            read::run(&plan, place()?)?
+        }
         Task::Usage { size, ccusage, ccusage_at } => {
             let program = ccusage_at.clone();
             let plan = usage::Plan { size: *size, seed, ccusage: *ccusage, program };
             usage::run(&plan, &place()?)?
+        }
+        Task::Store { appends, entries, sessions, writers, pi, node } => {
+            let plan = store::Plan {
+                appends: *appends,
+                entries: *entries,
+                sessions: *sessions,
+                writers: *writers,
+                pi: pi.clone(),
+                node: node.clone(),
+            };
+            store::run(&plan, &place()?)?
         }
         Task::Growth { rewrites } => growth::run(*rewrites, seed, &place()?)?,
         Task::Lines { lines, every } => lines::run(*lines, *every, seed, &place()?)?,

@@ -152,6 +152,18 @@ impl Workplace {
         run(self.private(&self.quipu).args(arguments).env("QUIPU_LEDGER", self.ledger()))
     }
 
+    /// quipu on the ledger, to be started by whoever talks with it.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.private(&self.quipu);
+        command.args(arguments).env("QUIPU_LEDGER", self.ledger());
+        command
+    }
+
+    /// Runs another program in the private home.
+    pub(crate) fn program(&self, program: &Path, arguments: &[&OsStr]) -> Result<Finished> {
+        run(self.private(program).args(arguments))
+    }
+
     /// Runs ccusage on the home.
     pub(crate) fn ccusage(&self, program: &Path) -> Result<Finished> {
         run(self.private(program).args(["daily", "--offline", "--json"]))

@@ -16,6 +16,9 @@ use crate::report::{Report, Target, Unit, note};
 /// Words that may be the most frequent one.
 const FREQUENT: &[&str] = &["the", "a", "to", "in", "of", "and", "is", "for", "it", "1", "0"];
 
+/// What the ledger is asked for.
+const FIRST_PAGE: &[&str] = &["search", "--no-sync", "--timing", "--json", "-n", "20"];
+
 /// One thing that is looked for.
 struct Question {
     name: &'static str,
@@ -63,8 +66,7 @@ pub(crate) fn run(
         let mut hits = 0;
         for _ in 0..runs.max(1) {
             let arguments: Vec<&str> = question.quipu.iter().map(String::as_str).collect();
-            let timed = place
-                .quipu(&[&["search", "--no-sync", "--timing", "--json"], &*arguments].concat())?;
+            let timed = place.quipu(&[FIRST_PAGE, &*arguments].concat())?;
             inside.push(answered_in(&timed)?);
             hits = total(&timed);
             whole.push(milliseconds(place.quipu(&[&["search"], &*arguments].concat())?.wall));

@@ -4,14 +4,19 @@
 //! An unknown key is a warning, because it may belong to a newer quipu.
 
 mod prices;
+mod retention;
+mod store;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use quipu_ledger::Retention;
 use quipu_transcript::format::{self, FORMATS};
 use quipu_transcript::prices::Price;
 use toml::{Table, Value};
+
+pub(crate) use store::Store;
 
 use crate::args::ColorWhen;
 use crate::error::{CommandError, Result};
@@ -29,8 +34,12 @@ pub(crate) struct Config {
     pub(crate) deleted: Option<bool>,
     /// `[roots]`, by format.
     pub(crate) roots: BTreeMap<&'static str, Vec<PathBuf>>,
+    /// `[retention]`, by format.
+    pub(crate) retention: BTreeMap<&'static str, Retention>,
     /// `[prices]`, by model.
     pub(crate) prices: BTreeMap<String, Price>,
+    /// `[store]`.
+    pub(crate) store: Store,
     /// Keys that mean nothing.
     pub(crate) unknown: Vec<UnknownKey>,
 }
@@ -64,7 +73,9 @@ fn parse(text: &str, path: &Path) -> Result<Config> {
             "color" => config.color = Some(color(value, path)?),
             "collect" => collect(value, path, &mut config)?,
             "roots" => roots(value, path, &mut config)?,
+            "retention" => config.retention = retention::read(value, path, &mut config.unknown)?,
             "prices" => config.prices = prices::read(value, path, &mut config.unknown)?,
+            "store" => config.store = store::read(value, path, &mut config.unknown)?,
             _ => config.unknown.push(unknown(key, key, "")),
         }
     }
@@ -175,7 +186,7 @@ fn syntax_error(text: &str, path: &Path, error: &toml::de::Error) -> CommandErro
 /// A key that means nothing, with the nearest one that does.
 fn unknown(key: &str, name: &str, table: &str) -> UnknownKey {
     let known: Vec<&str> = match table {
-        "" => vec!["ledger", "color", "collect", "roots", "prices"],
+        "" => vec!["ledger", "color", "collect", "roots", "retention", "prices", "store"],
         "collect." => vec!["priority", "deleted"],
         _ => FORMATS.iter().map(|format| format.name()).collect(),
     };
@@ -225,6 +236,7 @@ mod tests {
         let config = read(
             "ledger = '~/l.db'\ncolor = 'never'\n[collect]\npriority = 1\ndeleted = false\n\
              [roots]\nclaude-code = ['a', '/b']\nopenclaw = []\n\
+             [retention]\nclaude-code = 90\nopenclaw = 'never'\n\
              [prices]\nlab = { input = 1, output = 2.5, cache_read = 0.1, fast = 2 }\n",
         )
         .unwrap();
@@ -233,6 +245,8 @@ mod tests {
         assert_eq!(config.roots["claude-code"], [PathBuf::from("a"), PathBuf::from("/b")]);
         assert!(config.roots["openclaw"].is_empty());
         assert_eq!((config.priority, config.deleted), (Some(1), Some(false)));
+        assert_eq!(config.retention["claude-code"], Retention::Days(90));
+        assert_eq!(config.retention["openclaw"], Retention::Forever);
         let price = config.prices["lab"];
         let rates = price.rates;
         assert_eq!((rates.input, rates.output, rates.cache_read), (1.0, 2.5, 0.1));
@@ -263,6 +277,9 @@ mod tests {
         check_unknown("[collect]\npriorty = 1", "collect.priorty", Some("collect.priority"));
         check_unknown("[collects]\npriority = 1", "collects", Some("collect"));
         check_unknown("price = 1", "price", Some("prices"));
+        check_unknown("[retentions]\nopenclaw = 1", "retentions", Some("retention"));
+        let nearest = Some("retention.claude-code");
+        check_unknown("[retention]\nclaude-coed = 1", "retention.claude-coed", nearest);
         check_unknown(
             "[prices.m]\ninput = 1\noutput = 1\ncache_raed = 1",
             "prices.m.cache_raed",
@@ -293,6 +310,15 @@ mod tests {
         let message = "`collect.deleted` in config.toml must be true or false, not";
         check_wrong("[collect]\ndeleted = 0", &format!("{message} a number"));
         check_wrong("[collect]\ndeleted = 'no'", &format!("{message} text"));
+        check_wrong("retention = 90", "`retention` in config.toml must be a table, not a number");
+        for number in [-1, 36_501, i64::MIN] {
+            let message = format!("`retention.claude-code` in config.toml is {number}");
+            check_wrong(&format!("[retention]\nclaude-code = {number}"), &message);
+        }
+        let message = "`retention.claude-code` in config.toml is `90 days`";
+        check_wrong("[retention]\nclaude-code = '90 days'", message);
+        let message = "`retention.claude-code` in config.toml must be a number of days, not";
+        check_wrong("[retention]\nclaude-code = true", &format!("{message} true or false"));
         check_wrong("prices = 1", "`prices` in config.toml must be a table, not a number");
         check_wrong("[prices]\nm = 1", "`prices.m` in config.toml must be a table, not a number");
         check_wrong("[prices.m]\ninput = 1", "`prices.m` in config.toml has no `output`");

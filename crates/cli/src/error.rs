@@ -133,12 +133,22 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         Error::NoMatch { what: "transcript of session", .. } => {
             "of this session only its prompts are left, in the prompt history"
         }
+        Error::NoMatch { what: "sender", .. } => {
+            "`quipu senders list` shows who asks, and who was allowed or denied"
+        }
+        Error::NoMatch { what: "open pairing request", .. } => {
+            "a code is good for an hour; `quipu senders list` shows who asks"
+        }
         Error::NoMatch { .. } => "`quipu cursors` lists how many generations each file has had",
         Error::Ambiguous { candidates, .. } => return candidates_hint(candidates),
         Error::Sql { message } if message.starts_with("no such") => {
             "docs/schema.md describes the tables; `SELECT name, sql FROM sqlite_schema` shows them"
         }
-        Error::Sql { .. } => return Vec::new(),
+        Error::Sql { .. } | Error::Refused { .. } | Error::Exists { .. } => return Vec::new(),
+        Error::Conflict { .. } => "nothing was written; see what was said there, and append again",
+        Error::Collected { .. } => {
+            "`quipu session fork` makes a session of it that can be written to"
+        }
         Error::Absent { .. } => {
             "run `quipu sync` to collect into a new ledger, or name another with --ledger"
         }

@@ -1,6 +1,8 @@
 //! What every reading command begins with: the ledger, brought up to date without keeping anybody
 //! waiting, and a word about what is still missing from the answer.
 
+use std::path::Path;
+
 use quipu_ledger::wire::Project;
 use quipu_ledger::{Error, Filter, Freshness, Ledger, Patience, Progress, SessionRow, Whose};
 use serde::Serialize;
@@ -8,7 +10,8 @@ use serde::Serialize;
 use crate::commands::Context;
 use crate::error::{CommandError, Kind, Result};
 use crate::machine;
-use crate::output::{Look, Text, bytes, count, elapsed, minute};
+use crate::output::{ID_LETTERS, Look, ShortIds, Text, bytes, count, elapsed, minute};
+use crate::settings::Origin;
 
 /// How many projects that a name may mean are told.
 const MOST_PROJECTS: usize = 8;
@@ -45,6 +48,7 @@ struct Dated<'a, T> {
 /// Opens the ledger and brings it up to date. Warns of what is missing from the answer.
 pub(crate) fn open(context: &mut Context, args: Args) -> Result<Reading> {
     let path = context.settings.ledger.value.clone();
+    refuse_unknown(context, &path)?;
     if args.no_sync {
         let ledger = Ledger::open_read_only(&path)?;
         let mut reader = quipu_ledger::Reader { ledger, whose: Whose::ReadOnly };
@@ -77,7 +81,26 @@ pub(crate) fn open(context: &mut Context, args: Args) -> Result<Reading> {
     Ok(Reading { ledger: reader.ledger, freshness })
 }
 
+/// Whoever names a ledger wants to read what is in it; a name that was mistyped makes no new one.
+fn refuse_unknown(context: &Context, path: &Path) -> Result<()> {
+    let is_named = matches!(
+        context.settings.ledger.origin,
+        Origin::Flag(_) | Origin::Environment("QUIPU_LEDGER")
+    );
+    if !is_named || path.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let shown = context.show(path);
+    Err(CommandError::new(format!("there is no ledger at {shown}"))
+        .hint(format!("`quipu sync --ledger {shown}` makes one and collects into it")))
+}
+
 impl Reading {
+    /// How an answer that nothing was found has to end.
+    pub(crate) fn so_far(&self) -> &'static str {
+        if self.freshness.is_behind() { " in what is collected so far" } else { "" }
+    }
+
     /// The session that `name` means. If it may mean several, the person is asked.
     pub(crate) fn find(&self, context: &mut Context, name: &str) -> Result<SessionRow> {
         let name = self.name(context, name)?;
@@ -147,6 +170,11 @@ impl Reading {
         })
     }
 
+    /// Shortens ids so that each means one session of this ledger.
+    pub(crate) fn short_ids(&self) -> Result<ShortIds> {
+        Ok(ShortIds::new(quipu_ledger::crowded_ids(&self.ledger, ID_LETTERS)?))
+    }
+
     /// A session in one line, for choosing.
     fn describe(&self, id: &str) -> Text {
         let text = Text::of(Look::Good, id);
@@ -172,12 +200,17 @@ impl Reading {
 fn warn(context: &Context, whose: Whose, freshness: &Freshness) {
     let as_of = || format!("as of {}", minute(freshness.fresh_as_of));
     let say = |warning: String, hint: &str| context.output.warn(&warning, Some(hint));
-    let take_over = "`quipu sync` makes it this machine's, and collects into it";
     match whose {
         Whose::Ours => {}
-        Whose::Backup => say(format!("this is a backup, {}", as_of()), take_over),
+        Whose::Backup => say(
+            format!("this is a backup, {}", as_of()),
+            "it is read as it is; `quipu backup --restore FILE` puts it in the ledger's place",
+        ),
         Whose::Foreign => {
-            say(format!("this is the ledger of another machine, {}", as_of()), take_over);
+            say(
+                format!("this is the ledger of another machine, {}", as_of()),
+                "`quipu sync` makes it this machine's, and collects into it",
+            );
         }
         Whose::ReadOnly => {
             say(
@@ -187,9 +220,16 @@ fn warn(context: &Context, whose: Whose, freshness: &Freshness) {
         }
     }
     if freshness.was_busy {
+        let new = match freshness.pending_files {
+            0 => "what is new".to_owned(),
+            files => {
+                let size = bytes(freshness.pending_bytes.unwrap_or(0));
+                format!("what is new, about {size} in {},", count(files, "file"))
+            }
+        };
         let warning =
-            "another process is writing to the ledger; what is new is not in the answer yet";
-        say(warning.to_owned(), "--sync waits for it");
+            format!("another process is writing to the ledger; {new} is not in the answer yet");
+        say(warning, "--sync waits for it");
     } else if freshness.is_behind() {
         let mut behind = Vec::new();
         if freshness.pending_files > 0 {

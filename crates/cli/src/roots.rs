@@ -3,17 +3,17 @@
 //! The formats say which variables and which places under the home folder; `[roots]` in the
 //! configuration replaces both for the formats it names.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use quipu_ledger::{RootPath, Selection};
+use quipu_ledger::{Retention, RootPath, Selection};
 use quipu_transcript::format::{FORMATS, Format};
 
+use crate::config::Config;
 use crate::error::Result;
 use crate::paths::resolve;
-use crate::settings::{Origin, resolve_named, variable};
+use crate::settings::{Origin, Setting, resolve_named, variable};
 
 /// Where one format's files are looked for.
 #[derive(Clone)]
@@ -24,6 +24,8 @@ pub(crate) struct FormatRoots {
     pub(crate) paths: Vec<PathBuf>,
     /// Who says so.
     pub(crate) origin: Origin,
+    /// How long the agent keeps its transcripts.
+    pub(crate) retention: Setting<Retention>,
 }
 
 impl std::fmt::Debug for FormatRoots {
@@ -32,13 +34,14 @@ impl std::fmt::Debug for FormatRoots {
             .field("format", &self.format.name())
             .field("paths", &self.paths)
             .field("origin", &self.origin)
+            .field("retention", &self.retention)
             .finish()
     }
 }
 
 /// Finds the roots of every format.
 pub(crate) fn find(
-    configured: &BTreeMap<&'static str, Vec<PathBuf>>,
+    config: &Config,
     in_file: &Origin,
     folder: &Path,
     home: Option<&Path>,
@@ -48,7 +51,7 @@ pub(crate) fn find(
     for format in FORMATS.iter().copied() {
         let mut origin = Origin::Default;
         let mut paths = Vec::new();
-        if let Some(configured) = configured.get(format.name()) {
+        if let Some(configured) = config.roots.get(format.name()) {
             for path in configured {
                 let what = || format!("cannot use `roots.{}` in the configuration", format.name());
                 paths.push(resolve(path, home, folder).map_err(|error| error.about(what()))?);
@@ -68,7 +71,11 @@ pub(crate) fn find(
         }
         let mut seen = std::collections::HashSet::new();
         paths.retain(|path| seen.insert(path.clone()));
-        all.push(FormatRoots { format, paths, origin });
+        let retention = match config.retention.get(format.name()) {
+            Some(said) => Setting { value: *said, origin: in_file.clone() },
+            None => Setting { value: Retention::Assumed, origin: Origin::Default },
+        };
+        all.push(FormatRoots { format, paths, origin, retention });
     }
     Ok(all)
 }
@@ -82,6 +89,7 @@ pub(crate) fn flatten(roots: &[FormatRoots], selection: Selection) -> Vec<RootPa
                 format: roots.format,
                 path: path.clone(),
                 selection,
+                retention: roots.retention.value,
             })
         })
         .collect()
@@ -112,13 +120,12 @@ mod tests {
 
     #[test]
     fn configured_roots_replace_the_others_and_stand_once() {
-        let configured = BTreeMap::from([
-            ("claude-code", vec!["a".into(), "/c/a".into(), "~/b".into()]),
-            ("openclaw", Vec::new()),
-        ]);
+        let mut config = Config::default();
+        config.roots.insert("claude-code", vec!["a".into(), "/c/a".into(), "~/b".into()]);
+        config.roots.insert("openclaw", Vec::new());
         let file = Origin::File("/c/config.toml".to_owned());
         let home = Some(Path::new("/home/alice"));
-        let roots = find(&configured, &file, Path::new("/c"), home, Path::new("/here")).unwrap();
+        let roots = find(&config, &file, Path::new("/c"), home, Path::new("/here")).unwrap();
         assert_eq!(roots[0].paths, [Path::new("/c/a"), Path::new("/home/alice/b")]);
         assert_eq!(roots[0].origin, file);
         assert!(roots[1].paths.is_empty());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::collect::{Progress, RootPath, sweep};
+use crate::collect::{Progress, RootPath, foresee, sweep};
 use crate::ledger::{Hurry, Ledger};
 use crate::project::rebuild;
 use crate::{Error, Result, Trouble, clock};
@@ -35,7 +35,7 @@ const SHORT_SWEEP: Duration = Duration::from_millis(300);
 pub struct Freshness {
     /// Everything that was written before this moment (milliseconds UTC) is in the answer.
     pub fresh_as_of: i64,
-    /// New bytes that are not in the answer; `None` where nobody looked.
+    /// New bytes in files that are not in the answer; `None` where nobody looked.
     pub pending_bytes: Option<u64>,
     /// Files that are new or have grown and are not in the answer yet.
     #[serde(skip)]
@@ -185,7 +185,14 @@ impl Reader {
                     .collect(),
             }),
             Err(error) if patience == Patience::Short && error.trouble() == Trouble::Busy => {
-                Ok(Freshness { was_busy: true, ..self.as_collected()? })
+                // What the other one has stored meanwhile is not in the answer either.
+                let pending = foresee(&self.ledger, roots)?;
+                Ok(Freshness {
+                    was_busy: true,
+                    pending_bytes: Some(pending.bytes),
+                    pending_files: pending.files,
+                    ..self.as_collected()?
+                })
             }
             Err(error) => Err(error),
         }

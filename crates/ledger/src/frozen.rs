@@ -15,9 +15,11 @@ use crate::beside::log_length;
 
 /// The name by which SQLite reads the file as one that never changes, if we cannot change it.
 pub(crate) fn name(path: &Path) -> Option<PathBuf> {
-    if log_length(path) > 0 || !is_closed(path) {
-        return None;
-    }
+    (log_length(path) == 0 && is_closed(path)).then(|| immutable(path))
+}
+
+/// The name by which SQLite reads the file as it stands, without its log and without locks.
+pub(crate) fn immutable(path: &Path) -> PathBuf {
     let mut name = "file:".to_owned();
     for byte in path.as_os_str().as_bytes() {
         match byte {
@@ -28,7 +30,7 @@ pub(crate) fn name(path: &Path) -> Option<PathBuf> {
         }
     }
     name.push_str("?immutable=1");
-    Some(PathBuf::from(name))
+    PathBuf::from(name)
 }
 
 /// Whether the newest records are in a log that SQLite cannot open without writing beside it.

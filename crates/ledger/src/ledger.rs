@@ -39,6 +39,8 @@ pub struct Ledger {
     stop: Option<Arc<AtomicBool>>,
     /// Set while somebody waits for an answer.
     hurry: Option<Hurry>,
+    /// For another writer, when nobody is in a hurry.
+    longest_wait: Duration,
 }
 
 /// How long collecting may keep somebody waiting.
@@ -82,6 +84,7 @@ impl Ledger {
             opened,
             stop: None,
             hurry: None,
+            longest_wait: LONGEST_WAIT,
         };
         ledger.bring_up()?;
         ledger.opened.note_log(path);
@@ -117,7 +120,15 @@ impl Ledger {
             (connected, _) => connected?,
         };
         refuse_newer(&conn, path)?;
-        Ok(Ledger { path: path.to_owned(), conn, lock: None, opened, stop: None, hurry: None })
+        Ok(Ledger {
+            path: path.to_owned(),
+            conn,
+            lock: None,
+            opened,
+            stop: None,
+            hurry: None,
+            longest_wait: LONGEST_WAIT,
+        })
     }
 
     /// Whether nothing was ever collected into it.
@@ -154,7 +165,7 @@ impl Ledger {
         if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return Err(Error::Stopped);
         }
-        let wait = self.hurry.map_or(LONGEST_WAIT, |hurry| hurry.wait);
+        let wait = self.hurry.map_or(self.longest_wait, |hurry| hurry.wait);
         let held = self.lock.as_ref().map(|lock| lock.acquire(wait));
         // Whoever is in a hurry does not stand in a second queue.
         if self.hurry.is_some() && held.as_ref().is_some_and(|held| !held.is_held()) {
@@ -190,8 +201,15 @@ impl Ledger {
 
     /// From now on, or no longer, somebody waits for an answer.
     pub(crate) fn set_hurry(&mut self, hurry: Option<Hurry>) -> Result<()> {
-        self.conn.busy_timeout(hurry.map_or(LONGEST_WAIT, |hurry| hurry.wait))?;
+        self.conn.busy_timeout(hurry.map_or(self.longest_wait, |hurry| hurry.wait))?;
         self.hurry = hurry;
+        Ok(())
+    }
+
+    /// Another writer is waited for no longer than this.
+    pub(crate) fn set_longest_wait(&mut self, longest: Duration) -> Result<()> {
+        self.conn.busy_timeout(longest)?;
+        self.longest_wait = longest;
         Ok(())
     }
 
@@ -370,7 +388,7 @@ pub(crate) fn set_up(conn: &Connection) -> Result<()> {
     conn.pragma_update(None, "cell_size_check", true)?;
     conn.pragma_update(None, "mmap_size", 0)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
-    conn.pragma_update(None, "cache_size", -40_960)?;
+    conn.pragma_update(None, "cache_size", -32_768)?;
     conn.pragma_update(None, "journal_size_limit", 64 << 20)?;
     conn.pragma_update(None, "wal_autocheckpoint", 8192)?;
     conn.set_prepared_statement_cache_capacity(128);

@@ -34,13 +34,14 @@ mod search;
 mod spans;
 pub mod store;
 mod sums;
+mod varint;
 pub mod watch;
 pub mod wire;
 
 pub use backup::{
     Backup, BackupProgress, BackupTarget, Prepared, backup, backups, prepare_restore,
 };
-pub use collect::{Progress, RootPath, Selection, collect, collect_changed};
+pub use collect::{Progress, Retention, RootPath, Selection, collect, collect_changed};
 pub use doctor::{DoctorProgress, doctor};
 pub use error::{Error, Result, Trouble};
 pub use forget::{foresee, forget};
@@ -49,9 +50,10 @@ pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;
 pub use project::rebuild::rebuild;
 pub use query::{
-    Choice, Filter, SessionContext, Sessions, SqlAnswer, SqlLimits, Story, UsageBy, UsageRequest,
-    context, cron_jobs, cron_runs, cursors, find_session, note_versions, notes, projects, session,
-    session_rows, sessions, sql, status, status_without_ledger, tree, usage,
+    Choice, Costs, Filter, SessionContext, Sessions, SqlAnswer, SqlLimits, Story, UsageBy,
+    UsageRequest, context, costs, cron_jobs, cron_runs, crowded_ids, cursors, find_session,
+    note_versions, notes, projects, session, session_rows, sessions, sql, status,
+    status_without_ledger, tree, usage,
 };
 pub use restore::{Generations, InPlace, What, put_back, restore};
-pub use search::{Order, SearchRequest, search};
+pub use search::{Order, SearchRequest, search, search_each};

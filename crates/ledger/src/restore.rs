@@ -46,6 +46,9 @@ pub enum Generations {
 /// What a compressed file is called behind the name that it is given back under.
 const COMPRESSED: &[u8] = b".zst";
 
+/// What the index in a database is called, below the database's own name.
+const INDEX: &str = "sessions.json";
+
 /// Writes files under `to/<format>/<path relative to its root>`.
 pub fn restore(
     ledger: &Ledger,
@@ -195,7 +198,7 @@ impl Life {
             }
         }
         if self.from_rows && !self.has_lines {
-            target.push("sessions.json");
+            target.push(INDEX);
         }
         targets.push((target, Bytes::Lines));
         Ok(targets)
@@ -277,7 +280,9 @@ pub(crate) fn sources_of(conn: &Connection, session: SessionRow) -> Result<Vec<S
 /// The sources of that name, wherever they were; at least one.
 fn sources_at(conn: &Connection, name: &Path) -> Result<Vec<SourceId>> {
     let mut statement = conn.prepare(
-        "SELECT id, root, path, first_path FROM sources
+        "SELECT id, root, path, first_path,
+                kind = 'rows' AND EXISTS (SELECT 1 FROM indexes i WHERE i.source = sources.id)
+           FROM sources
           WHERE kind <> 'journal' AND generation IS NOT NULL AND refused IS NULL",
     )?;
     let mut found = Vec::new();
@@ -288,7 +293,14 @@ fn sources_at(conn: &Connection, name: &Path) -> Result<Vec<SourceId>> {
         ));
         for column in [2, 3] {
             let path = row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from)?;
-            if root.join(OsStr::from_bytes(path)).ends_with(name) {
+            let mut path = root.join(OsStr::from_bytes(path));
+            let mut is_named = path.ends_with(name);
+            if row.get(4)? {
+                // What a database says about keys has no file of its own; this is its name here.
+                path.push(INDEX);
+                is_named |= path.ends_with(name);
+            }
+            if is_named {
                 found.push(row.get(0)?);
                 break;
             }

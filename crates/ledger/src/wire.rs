@@ -4,6 +4,7 @@ mod export;
 mod import;
 mod notes;
 mod search;
+mod senders;
 mod sessions;
 mod sql;
 mod usage;
@@ -12,6 +13,7 @@ pub use export::{DamagedSession, ExportReport, ExportedFile};
 pub use import::ImportedFile;
 pub use notes::{CronJob, CronRun, Note, NoteVersion};
 pub use search::{Nearby, Scanned, SearchAnswer, SearchGaps, SearchHit};
+pub use senders::Sender;
 pub use sessions::{Project, Session};
 pub use sql::SqlValue;
 pub use usage::{UsageLine, UsageReport, UsageSession};
@@ -268,8 +270,12 @@ pub struct OldestTranscript {
     pub path: String,
     /// When it was last changed, milliseconds UTC.
     pub modified_at: i64,
-    /// Days until the agent's clean-up takes it, under its default setting.
+    /// Days until the agent's clean-up takes it; absent if the agent deletes nothing.
     pub days_left: Option<i64>,
+    /// After how many days the agent deletes a transcript that nobody touched.
+    pub cleanup_days: Option<u32>,
+    /// Who says so: `configuration`, or `default` of the agent, whose settings are never opened.
+    pub cleanup_from: String,
 }
 
 /// How far a file was read: the spec's scan state.
@@ -414,8 +420,9 @@ pub struct CheckReport {
     pub check: String,
     /// False if there was nothing to check.
     pub done: bool,
-    /// What holds if it found nothing.
-    pub fine: String,
+    /// What holds, since it found nothing; absent if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fine: Option<String>,
 }
 
 /// Something that a check found.
@@ -494,6 +501,8 @@ pub struct ForgottenSession {
     pub part: String,
     /// Its title, or how its first prompt begins.
     pub title: Option<String>,
-    /// The folder that groups sessions by project.
+    /// The project's name: the last folder of its path.
     pub project: Option<String>,
+    /// Claude Code's name of the project's folder.
+    pub slug: Option<String>,
 }

@@ -88,10 +88,18 @@ impl<'a> Message<'a> {
             _ => {}
         }
         let error = non_empty(self.error_message);
-        if error.is_some() || entry.stop == Some(Stop::Error) {
+        let says_nothing = !blocks.iter().any(|block| match block {
+            Block::Text(text) => !text.trim().is_empty(),
+            Block::ToolCall(_) => true,
+            _ => false,
+        });
+        // What the client writes there is not what the agent said: somebody stopped it.
+        let is_aborted = entry.stop == Some(Stop::Aborted) && error.is_some();
+        entry.marks.is_interrupt |= is_aborted && says_nothing;
+        if (error.is_some() && !is_aborted) || entry.stop == Some(Stop::Error) {
             entry.marks.is_error = true;
         }
-        if let Some(error) = error
+        if let Some(error) = error.filter(|_| !is_aborted)
             && !blocks.iter().any(|block| matches!(block, Block::Text(text) if !text.is_empty()))
         {
             blocks.push(Block::Text(error));

@@ -272,3 +272,44 @@ fn thinking_is_told_when_asked_for() {
     let open = Telling { thinking: true, ..Telling::DEFAULT };
     assert_eq!(told(&ClaudeCode, line, open), "thinking: hm");
 }
+
+/// pi and OpenClaw write what the client noticed into the place of what the agent said.
+#[test]
+fn an_aborted_answer_is_a_stop_and_not_words() {
+    let line = |content: &str| {
+        format!(
+            r#"{{"type":"message","id":"0000000a","parentId":null,"message":{{"role":"assistant","content":{content},"stopReason":"aborted","errorMessage":"Request was aborted."}}}}"#
+        )
+    };
+    let format = quipu_transcript::format::by_name("openclaw").unwrap();
+    let origin = format.origin(b"agents/main/sessions/s.jsonl");
+    let tell_it = |line: String| {
+        let mut told = Vec::new();
+        quipu_transcript::record::read(format, &origin, line.as_bytes(), &mut |entry| {
+            let item = quipu_transcript::story::tell(format, entry);
+            told.push((item.is_interrupt, item.is_error, item.words().into_owned()));
+        });
+        told
+    };
+    assert_eq!(tell_it(line("[]")), [(true, false, String::new())]);
+    let said = line(r#"[{"type":"text","text":"half an ans"}]"#);
+    assert_eq!(tell_it(said), [(false, false, "half an ans".to_owned())]);
+}
+
+/// Lists of files that are told by themselves are not told in the summary, too.
+#[test]
+fn lists_of_files_are_told_once() {
+    let compaction = quipu_transcript::entry::Compaction {
+        summary: "Did it.\n\n<read-files>\n- a.rs\n</read-files>\n\n<modified-files>\n- b.rs\n</modified-files>\nNext.".into(),
+        read_files: vec!["a.rs".to_owned()],
+        modified_files: vec!["b.rs".to_owned()],
+        ..Default::default()
+    };
+    assert_eq!(compaction.prose().split_whitespace().collect::<Vec<_>>(), ["Did", "it.", "Next."]);
+    let without = quipu_transcript::entry::Compaction {
+        read_files: Vec::new(),
+        modified_files: Vec::new(),
+        ..compaction
+    };
+    assert_eq!(without.prose(), without.summary);
+}

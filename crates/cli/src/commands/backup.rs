@@ -33,7 +33,8 @@ pub(crate) struct Args {
     #[arg(long)]
     restore: bool,
 
-    /// Replace FILE if it exists; with --restore: put aside whatever stands at the ledger's path
+    /// Replace FILE if it exists; with --restore: put aside whatever stands at the
+    /// ledger's path, also another ledger than the one that FILE is a copy of
     #[arg(long)]
     force: bool,
 
@@ -82,9 +83,16 @@ fn restore(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
     })
     .map_err(|error| cannot_restore(error, &ledger))?;
     drop(bar);
+    let is_of_another = prepared.is_of_another_ledger();
+    if is_of_another && args.yes && !args.force {
+        let what = format!("{} is a copy of another ledger, not of {shown}", context.show(file));
+        return Err(CommandError::new(what)
+            .hint("nothing was changed; say --force to put it in this one's place all the same"));
+    }
     if !args.yes {
         let question = format!(
-            "Put {} ({}, {}) in the place of {shown}?",
+            "{}Put {} ({}, {}) in the place of {shown}?",
+            if is_of_another { "This is a copy of another ledger. " } else { "" },
             context.show(file),
             count(prepared.sessions(), "session"),
             count(prepared.records(), "record"),
@@ -93,8 +101,13 @@ fn restore(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
             Some(true) => {}
             Some(false) => return Err(CommandError::new("nothing was changed")),
             None => {
-                return Err(CommandError::new("restoring a backup replaces the ledger")
-                    .hint("nobody can be asked here; say --yes if that is what you want"));
+                let hint = match is_of_another {
+                    true => {
+                        "it is a copy of another ledger, and nobody can be asked here; say --yes --force if that is what you want"
+                    }
+                    false => "nobody can be asked here; say --yes if that is what you want",
+                };
+                return Err(CommandError::new("restoring a backup replaces the ledger").hint(hint));
             }
         }
     }

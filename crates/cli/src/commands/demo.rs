@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::CommandFactory;
 use jiff::Zoned;
 use jiff::civil::Date;
-use quipu_ledger::{Filter, Ledger, RootPath, Selection};
+use quipu_ledger::{Filter, Ledger, Retention, RootPath, Selection};
 use quipu_transcript::format;
 use serde::Serialize;
 
@@ -124,7 +124,12 @@ fn roots(demo: &Demo) -> Vec<RootPath> {
     [("claude-code", demo.claude()), ("openclaw", demo.openclaw())]
         .into_iter()
         .filter_map(|(name, path)| {
-            Some(RootPath { format: format::by_name(name)?, path, selection: Selection::default() })
+            Some(RootPath {
+                format: format::by_name(name)?,
+                path,
+                selection: Selection::default(),
+                retention: Retention::Assumed,
+            })
         })
         .collect()
 }

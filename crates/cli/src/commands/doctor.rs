@@ -100,7 +100,10 @@ fn state(check: &CheckReport, [errors, warnings, notes]: [u64; 3]) -> Text {
         (_, 1.., _) => Text::of(Look::Warning, format!("! {told}")),
         _ if !check.done => Text::of(Look::Dim, "- nothing to check"),
         (_, _, 1..) => Text::of(Look::Good, "✓").and(format!(" {told}")),
-        _ => Text::of(Look::Good, "✓").and(format!(" {}", check.fine)),
+        _ => Text::of(Look::Good, "✓").and(match &check.fine {
+            Some(fine) => format!(" {fine}"),
+            None => String::new(),
+        }),
     }
 }
 

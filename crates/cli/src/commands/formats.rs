@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use quipu_ledger::Retention;
 use serde::Serialize;
 
 use super::Context;
 use crate::error::Result;
-use crate::output::{Column, Look, Text};
+use crate::output::{Column, Look, Text, count};
 
 /// List what quipu can read, and from where
 ///
@@ -54,7 +55,7 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
                 home: format.roots().iter().flat_map(|root| root.home).copied().collect(),
                 roots: &roots.paths,
                 reads: reads.map(|(path, meaning)| Reads { path, meaning }).collect(),
-                cleanup_days: format.cleanup_days(),
+                cleanup_days: roots.retention.value.days(format),
             })?;
             continue;
         }
@@ -70,8 +71,20 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
             facts.push((label, Text::of(Look::Dim, "none")));
         }
         facts.push(("variable", Text::plain(variables.join(", "))));
-        if let Some(days) = format.cleanup_days() {
-            let text = format!("the agent deletes transcripts after {days} days, by default");
+        let retention = &roots.retention;
+        let text = match (retention.value, retention.value.days(format)) {
+            (Retention::Assumed, Some(days)) => {
+                Some(format!("the agent deletes transcripts after {days} days, by default"))
+            }
+            (Retention::Assumed, None) => None,
+            (_, days) => {
+                let from = retention.origin.describe(context.settings.home.as_deref());
+                let after = days.map(|days| count(days.into(), "day"));
+                let after = after.map_or("never".to_owned(), |after| format!("after {after}"));
+                Some(format!("the agent deletes transcripts {after}, says {from}"))
+            }
+        };
+        if let Some(text) = text {
             facts.push(("clean-up", Text::plain(text)));
         }
         context.output.line(Text::of(Look::Bold, format.title()))?;

@@ -19,6 +19,7 @@ mod rebuild;
 mod restore;
 mod resume;
 mod search;
+mod senders;
 mod service;
 mod session;
 mod sessions;
@@ -35,6 +36,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use quipu_ledger::{Ledger, RootPath};
+use quipu_transcript::prices::Prices;
 
 use crate::args::{self, ColorWhen, Global};
 use crate::error::{CommandError, Kind, Result};
@@ -67,6 +69,7 @@ pub(crate) enum Command {
     Rebuild(rebuild::Args),
     Forget(forget::Args),
     Session(session::Args),
+    Senders(senders::Args),
     Cursors(cursors::Args),
     Formats(formats::Args),
     Config(config::Args),
@@ -100,6 +103,7 @@ impl Command {
             Command::Rebuild(args) => rebuild::run(args, context),
             Command::Forget(args) => forget::run(args, context),
             Command::Session(args) => session::run(args, context),
+            Command::Senders(args) => senders::run(args, context),
             Command::Cursors(args) => cursors::run(args, context),
             Command::Formats(args) => formats::run(args, context),
             Command::Config(args) => config::run(args, context),
@@ -140,6 +144,11 @@ impl Context {
     /// Opens the ledger for reading; it has to be there.
     fn open_read_only(&self) -> Result<Ledger> {
         Ok(Ledger::open_read_only(&self.settings.ledger.value)?)
+    }
+
+    /// What tokens cost.
+    pub(crate) fn prices(&self) -> Prices {
+        Prices::with(self.settings.prices.value.clone())
     }
 
     /// A path as people like to see it.

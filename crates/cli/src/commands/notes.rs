@@ -14,7 +14,7 @@ use crate::{filters, reading};
 /// Without a name, lists all notes. With one, shows its newest version, the one
 /// of a day (--at), or what changed from version to version (--diff). A name is
 /// the note's path in the workspace or the end of it; AGENT/PATH where several
-/// agents have one.
+/// agents have one. A folder's name lists the notes in it.
 ///
 /// Examples:
 ///   quipu notes
@@ -44,6 +44,9 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let reading = reading::open(context, args.reading)?;
     let notes = quipu_ledger::notes(&reading.ledger)?;
     let Some(name) = &args.name else { return list(context, &reading, &notes) };
+    if let Some(folder) = in_folder(&notes, name).filter(|_| at.is_none() && !args.diff) {
+        return list(context, &reading, &folder);
+    }
     let note = find(&notes, name)?;
     let versions = quipu_ledger::note_versions(&reading.ledger, &note.agent, &note.name)?;
     if args.diff {
@@ -116,6 +119,22 @@ fn heading(version: &NoteVersion, of: usize) -> Text {
     let time = version.time.map(minute).unwrap_or_default();
     let which = format!("  {}, version {} of {of}, {time}", version.agent, version.version);
     Text::of(Look::Bold, &version.name).with(Look::Dim, which)
+}
+
+/// The notes in a folder of that name, if it is the name of no note.
+fn in_folder(notes: &[Note], name: &str) -> Option<Vec<Note>> {
+    if find(notes, name).is_ok() {
+        return None;
+    }
+    let folder = name.trim_end_matches('/').to_lowercase();
+    let is_in = |note: &&Note| {
+        let (agent, name) = (note.agent.to_lowercase(), note.name.to_lowercase());
+        let inside =
+            |path: &str| path.strip_prefix(&folder).is_some_and(|rest| rest.starts_with('/'));
+        inside(&name) || inside(&format!("{agent}/{name}"))
+    };
+    let found: Vec<Note> = notes.iter().filter(is_in).cloned().collect();
+    (!folder.is_empty() && !found.is_empty()).then_some(found)
 }
 
 /// The note that a person means.

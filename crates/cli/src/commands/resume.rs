@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
-use crate::output::short_id;
+use crate::output::{safe, short_id};
 use crate::reading;
 
 /// Say how to go on with a session, or go on
@@ -152,7 +152,29 @@ fn quote(word: &str) -> String {
     if !word.is_empty() && word.bytes().all(is_plain) {
         return word.to_owned();
     }
-    format!("'{}'", word.replace('\'', "'\\''"))
+    if safe(word) == word {
+        return format!("'{}'", word.replace('\'', "'\\''"));
+    }
+    // What a terminal must not see is spelled, and means the same to the shell.
+    let mut quoted = String::from("$'");
+    for character in word.chars() {
+        match character {
+            '\'' | '\\' => quoted.extend(['\\', character]),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            character
+                if character != ' '
+                    && safe(character.encode_utf8(&mut [0; 4])) != character.to_string() =>
+            {
+                for byte in character.encode_utf8(&mut [0; 4]).bytes() {
+                    quoted.push_str(&format!("\\x{byte:02x}"));
+                }
+            }
+            character => quoted.push(character),
+        }
+    }
+    quoted.push('\'');
+    quoted
 }
 
 #[cfg(test)]
@@ -165,5 +187,7 @@ mod tests {
         assert_eq!(quote("/a b"), "'/a b'");
         assert_eq!(quote("it's; $(rm)"), "'it'\\''s; $(rm)'");
         assert_eq!(quote(""), "''");
+        assert_eq!(quote("/a\x1b[31m/it's\n"), r"$'/a\x1b[31m/it\'s\n'");
+        assert_eq!(quote("/a\u{202e}b"), r"$'/a\xe2\x80\xaeb'");
     }
 }

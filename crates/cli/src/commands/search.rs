@@ -1,6 +1,8 @@
 //! `quipu search`: everything that people, agents and tools wrote, by words.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
+use std::ops::ControlFlow;
 use std::time::Instant;
 
 use jiff::Zoned;
@@ -8,13 +10,14 @@ use quipu_ledger::wire::{SearchAnswer, SearchHit};
 use quipu_ledger::{Order, SearchRequest};
 use quipu_transcript::format;
 use quipu_transcript::project::Name;
-use quipu_transcript::search::query::{self, Filter, Query, What};
+use quipu_transcript::search::query::{self, Filter, Place, Query, What};
 use serde::Serialize;
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
-use crate::output::{Look, Text, bytes, count, elapsed, minute, number, short_id};
-use crate::{filters, reading};
+use crate::filters;
+use crate::output::{Look, ShortIds, Text, bytes, count, elapsed, minute, number};
+use crate::reading::{self, Reading};
 
 /// Hits that are shown if nothing else is said.
 const SHOWN: usize = 20;
@@ -61,9 +64,9 @@ pub(crate) struct Args {
     #[arg(long)]
     recent: bool,
 
-    /// At most this many hits; 0 for all
-    #[arg(long, short = 'n', value_name = "N", default_value_t = SHOWN)]
-    limit: usize,
+    /// At most this many hits; 0 for all [default: 20 for people, all for --json]
+    #[arg(long, short = 'n', value_name = "N")]
+    limit: Option<usize>,
 
     /// All hits
     #[arg(long, conflicts_with = "limit")]
@@ -147,8 +150,21 @@ struct Printed<'a> {
     total: u64,
 }
 
+/// What `--json` prints if there are no hits.
+#[derive(Serialize)]
+struct NoHit {
+    total: u64,
+}
+
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let query = query(args, context)?;
+    for (option, text) in [("--exact", &args.exact), ("--regex", &args.regex)] {
+        if text.as_ref().is_some_and(String::is_empty) {
+            return Err(CommandError::new(format!("{option} is empty, which is everywhere")).hint(
+                "say what to look for; filters alone (`role:user since:3d`) list everything",
+            ));
+        }
+    }
     if query.is_empty() && args.exact.is_none() && args.regex.is_none() {
         return Err(CommandError::new("nothing to look for").hint(
             "`quipu search WORDS` finds them in all sessions; `quipu search --help` says more",
@@ -160,22 +176,44 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         exact: args.exact.clone(),
         regex: args.regex.clone(),
         order: if args.recent { Order::Newest } else { Order::Best },
-        limit: Some(args.limit).filter(|limit| *limit > 0 && !args.all),
+        limit: match args.limit {
+            _ if args.all => None,
+            Some(0) => None,
+            None if context.is_json => None,
+            limit => Some(limit.unwrap_or(SHOWN)),
+        },
         around: args.context,
     };
     let began = Instant::now();
-    let answer = quipu_ledger::search(&reading.ledger, &request)?;
+    let mut hits = Vec::new();
+    let mut failed = None;
+    let answer = quipu_ledger::search_each(&reading.ledger, &request, &mut |total, hit| {
+        if !context.is_json {
+            hits.push(hit);
+            return ControlFlow::Continue(());
+        }
+        match reading.json(context, &Printed { hit: &hit, total }) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    let answer = SearchAnswer { hits, ..answer };
     if args.timing {
         let took = began.elapsed().as_secs_f64() * 1e3;
         context.output.warn(&format!("answered in {took:.3} ms"), None);
     }
-    if context.is_json {
-        for hit in &answer.hits {
-            reading.json(context, &Printed { hit, total: answer.total })?;
-        }
+    if let Some(error) = failed {
+        return Err(error);
     }
     if answer.total == 0 {
-        return Err(nothing(&answer, args));
+        if context.is_json {
+            // Without a hit, the answer still says what it is worth.
+            reading.json(context, &NoHit { total: 0 })?;
+        }
+        return Err(nothing(&answer, &request.query, &reading));
     }
     if context.is_json {
         for gap in gaps(&answer) {
@@ -183,17 +221,23 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         }
         return Ok(());
     }
+    let ids = reading.short_ids()?;
     context.output.page()?;
-    show(context, &answer, args)
+    show(context, &ids, &answer, args)
 }
 
 /// What the arguments ask for.
 fn query(args: &Args, context: &Context) -> Result<Query> {
-    let mut query = query::parse(&args.words.join(" "), &Zoned::now())
+    let text = args.words.join(" ");
+    let mut query = query::parse(&text, &Zoned::now())
         .map_err(|error| CommandError::from_source(error.into()))
         .map_err(|error| {
             error.hint("what stands in quotes is looked for as it is: '\"role:x\"'")
         })?;
+    // Quotes around nothing are what is looked for.
+    if query.is_empty() && !text.trim().is_empty() {
+        query = Query::literal(text.trim());
+    }
     let mut also = |what| query.filters.push(Filter { is_negated: false, what });
     if let Some(project) = &args.project {
         also(What::Project(project.clone()));
@@ -214,8 +258,8 @@ fn query(args: &Args, context: &Context) -> Result<Query> {
     Ok(query)
 }
 
-fn nothing(answer: &SearchAnswer, args: &Args) -> CommandError {
-    let mut error = CommandError::new("nothing matches");
+fn nothing(answer: &SearchAnswer, query: &Query, reading: &Reading) -> CommandError {
+    let mut error = CommandError::new(format!("nothing matches{}", reading.so_far()));
     error.kind = Kind::NoMatch;
     for gap in gaps(answer) {
         error = error.hint(gap);
@@ -229,7 +273,20 @@ fn nothing(answer: &SearchAnswer, args: &Args) -> CommandError {
             let (records, size) = (count(scanned.records, "record"), bytes(scanned.bytes));
             error.hint(format!("looked through the text of {records}, {size}"))
         }
-        None if args.words.is_empty() => error,
+        None if query.places.contains(&Place::Notes) => {
+            error.hint("in:notes looks into memory and personality notes; `quipu notes` lists them")
+        }
+        None if query.places.contains(&Place::Cron) => {
+            error.hint("in:cron looks into scheduled jobs and their runs; `quipu cron` lists them")
+        }
+        None if query.clauses.is_empty() => {
+            let has = query.filters.iter().any(|filter| filter.what == What::Compaction);
+            error.hint(match (has, query.filters.len()) {
+                (true, 1) => "no session was compacted",
+                (true, _) => "no session that was compacted passes the other filters",
+                (false, _) => "no entry passes all of these filters; leave one out to see more",
+            })
+        }
         None => {
             error.hint("only whole words are found; `word*` finds longer ones, --exact any part")
         }
@@ -257,7 +314,7 @@ fn gaps(answer: &SearchAnswer) -> Vec<String> {
     said
 }
 
-fn show(context: &mut Context, answer: &SearchAnswer, args: &Args) -> Result<()> {
+fn show(context: &mut Context, ids: &ShortIds, answer: &SearchAnswer, args: &Args) -> Result<()> {
     let mut groups: Vec<(GroupKey<'_>, Vec<&SearchHit>)> = Vec::new();
     for hit in &answer.hits {
         let key = GroupKey::of(hit);
@@ -267,7 +324,7 @@ fn show(context: &mut Context, answer: &SearchAnswer, args: &Args) -> Result<()>
         }
     }
     for (_, hits) in &groups {
-        group(context, hits)?;
+        group(context, ids, hits)?;
         context.output.gap()?;
     }
     let shown = answer.hits.len() as u64;
@@ -313,18 +370,48 @@ impl GroupKey<'_> {
 }
 
 /// One session, or whatever else the hits are in.
-fn group(context: &mut Context, hits: &[&SearchHit]) -> Result<()> {
+fn group(context: &mut Context, ids: &ShortIds, hits: &[&SearchHit]) -> Result<()> {
     let Some(first) = hits.first() else { return Ok(()) };
     context.output.line(headline(first))?;
-    context.output.line(origin(context, first))?;
-    for hit in hits {
+    context.output.line(origin(context, ids, first))?;
+    for (hit, more) in folded(hits) {
         show_hit(context, hit)?;
+        if more > 0 {
+            let like_it = match hit.turn {
+                Some(turn) => format!("  and {} like it in turn {turn}", number(more)),
+                None => format!("  and {} like it", number(more)),
+            };
+            context.output.line(Text::of(Look::Dim, like_it))?;
+        }
     }
-    if let Some(command) = command(first) {
+    if let Some(command) = command(ids, first) {
         let command = Text::plain("  ").with(Look::Good, command);
         context.output.line(command)?;
     }
     Ok(())
+}
+
+/// Hits that look alike are shown once: calls of one tool in one turn whose lines differ in nothing
+/// but numbers. Each with how many more there are.
+fn folded<'h>(hits: &[&'h SearchHit]) -> Vec<(&'h SearchHit, u64)> {
+    let alike = |hit: &SearchHit| {
+        let tool = hit.tool.clone().filter(|_| hit.around.is_empty() && !hit.is_error)?;
+        let text = hit.snippet.replace(|letter: char| letter.is_ascii_digit(), "");
+        Some((hit.turn, tool, hit.place, text))
+    };
+    let mut folded: Vec<(&SearchHit, u64)> = Vec::with_capacity(hits.len());
+    let mut seen: HashMap<_, usize> = HashMap::new();
+    for hit in hits {
+        let key = alike(hit);
+        match key.as_ref().and_then(|key| seen.get(key)).and_then(|at| folded.get_mut(*at)) {
+            Some((_, more)) => *more += 1,
+            None => {
+                seen.extend(key.map(|key| (key, folded.len())));
+                folded.push((hit, 0));
+            }
+        }
+    }
+    folded
 }
 
 /// What the hits are in.
@@ -362,12 +449,12 @@ fn marks(hit: &SearchHit) -> Vec<&str> {
 }
 
 /// Whose it is and when it was.
-fn origin(context: &Context, hit: &SearchHit) -> Text {
+fn origin(context: &Context, ids: &ShortIds, hit: &SearchHit) -> Text {
     let mut parts = Vec::new();
     if let Some(session) = &hit.session {
-        parts.push(short_id(session));
+        parts.push(ids.of(session));
     }
-    let place = hit.cwd.as_deref().or(hit.project.as_deref());
+    let place = hit.cwd.as_deref().or(hit.slug.as_deref()).or(hit.project.as_deref());
     parts.extend(place.map(|place| context.show(place)));
     let program = format::by_name(&hit.format).map_or(hit.format.as_str(), |format| format.title());
     parts.push(match hit.agent.as_deref() {
@@ -448,10 +535,10 @@ fn snippet(hit: &SearchHit) -> Text {
 }
 
 /// The command that opens a hit.
-fn command(hit: &SearchHit) -> Option<String> {
+fn command(ids: &ShortIds, hit: &SearchHit) -> Option<String> {
     match (&hit.session, hit.kind.as_str()) {
         (Some(session), _) => {
-            let id = short_id(session);
+            let id = ids.of(session);
             Some(match hit.turn {
                 Some(turn) => format!("quipu show {id} --turn {turn}"),
                 None => format!("quipu show {id}"),

@@ -66,7 +66,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let manager = Manager::here();
     let path = manager.path(context.settings.home.as_deref())?;
     match args.action {
-        Action::Install { print: true, .. } => print(context, manager),
+        Action::Install { print: true, .. } => print(context, manager, &path),
         Action::Install { force, .. } => install(context, manager, &path, force),
         Action::Remove { force } => remove(context, manager, &path, force),
         Action::Status => status(context, manager, &path),
@@ -89,9 +89,23 @@ struct ServiceState {
     commands: Vec<String>,
 }
 
-fn print(context: &mut Context, manager: Manager) -> Result<()> {
+/// What `--json` prints of a service that is not set up.
+#[derive(Debug, Serialize)]
+struct ServiceFile {
+    manager: &'static str,
+    path: String,
+    text: String,
+}
+
+fn print(context: &mut Context, manager: Manager, path: &Path) -> Result<()> {
     let unit = service::unit(&context.settings)?;
-    context.output.verbatim(&manager.text(&unit, Sandbox::Strict)?)?;
+    let text = manager.text(&unit, Sandbox::Strict)?;
+    if context.is_json {
+        let path = path.display().to_string();
+        context.output.json(&ServiceFile { manager: manager.name(), path, text })?;
+    } else {
+        context.output.verbatim(&text)?;
+    }
     Ok(())
 }
 

@@ -8,8 +8,8 @@ use quipu_transcript::format;
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
 use crate::filters;
-use crate::output::{Column, Look, Text, count, elapsed, number, short_id};
-use crate::reading;
+use crate::output::{Column, Look, ShortIds, Text, count, elapsed, number};
+use crate::reading::{self, Reading};
 
 /// Rows that a person is shown if nothing else is said.
 const SHOWN: usize = 50;
@@ -51,19 +51,22 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     };
     let found = quipu_ledger::sessions(&reading.ledger, &filter, limit)?;
     if found.sessions.is_empty() {
-        return nothing(args, context);
+        return nothing(args, context, &reading);
     }
     if context.is_json {
-        for session in &found.sessions {
-            reading.json(context, session)?;
+        let costs = quipu_ledger::costs(&reading.ledger, &context.prices())?;
+        for (mut session, row) in found.sessions.into_iter().zip(found.rows) {
+            session.cost_usd = row.map_or(session.cost_usd, |row| costs.of(row));
+            reading.json(context, &session)?;
         }
         return Ok(());
     }
+    let ids = reading.short_ids()?;
     context.output.page()?;
     if args.filters.project.is_some() {
-        by_project(context, &found.sessions)?;
+        by_project(context, &ids, &found.sessions)?;
     } else {
-        show(context, 0, found.sessions.iter(), true)?;
+        show(context, &ids, 0, found.sessions.iter(), true)?;
     }
     let more = found.total - found.sessions.len();
     if more > 0 {
@@ -114,9 +117,9 @@ impl Shown {
         }
     }
 
-    fn cell(self, session: &Session) -> Text {
+    fn cell(self, ids: &ShortIds, session: &Session) -> Text {
         match self {
-            Shown::Id => Text::of(Look::Good, short_id(&session.id)),
+            Shown::Id => Text::of(Look::Good, ids.of(&session.id)),
             Shown::Last => Text::plain(session.updated_at.map(elapsed).unwrap_or_default()),
             Shown::Agent => Text::plain(agent(session)),
             Shown::Project => Text::plain(&session.project).cut(WIDEST_PROJECT),
@@ -128,17 +131,18 @@ impl Shown {
 
 fn show<'a>(
     context: &mut Context,
+    ids: &ShortIds,
     indent: usize,
     sessions: impl Iterator<Item = &'a Session>,
     with_project: bool,
 ) -> Result<()> {
     let shown = Shown::within(context.output.width(), with_project);
     let columns: Vec<Column> = shown.iter().map(|shown| shown.column()).collect();
-    let row = |session| shown.iter().map(|shown| shown.cell(session)).collect();
+    let row = |session| shown.iter().map(|shown| shown.cell(ids, session)).collect();
     Ok(context.output.table(indent, &columns, sessions.map(row).collect())?)
 }
 
-fn by_project(context: &mut Context, sessions: &[Session]) -> Result<()> {
+fn by_project(context: &mut Context, ids: &ShortIds, sessions: &[Session]) -> Result<()> {
     let mut projects: BTreeMap<&str, Vec<&Session>> = BTreeMap::new();
     for session in sessions {
         let place = session.cwd.as_deref().or(session.slug.as_deref()).unwrap_or("");
@@ -157,7 +161,7 @@ fn by_project(context: &mut Context, sessions: &[Session]) -> Result<()> {
         let title = Text::of(Look::Bold, if name.is_empty() { "(no project)" } else { name })
             .with(Look::Dim, format!("  {}", context.show(place)));
         context.output.line(title)?;
-        show(context, 2, sessions.into_iter(), false)?;
+        show(context, ids, 2, sessions.into_iter(), false)?;
     }
     Ok(())
 }
@@ -186,7 +190,7 @@ pub(super) fn title(session: &Session) -> Text {
 }
 
 /// Nothing was found: of what was asked for, or at all.
-fn nothing(args: &Args, context: &mut Context) -> Result<()> {
+fn nothing(args: &Args, context: &mut Context, reading: &Reading) -> Result<()> {
     if args.filters.is_empty() {
         return if context.is_json { Ok(()) } else { super::sync::nothing_found(context) };
     }
@@ -194,7 +198,8 @@ fn nothing(args: &Args, context: &mut Context) -> Result<()> {
         Some(_) => "`quipu projects` lists all projects; --all adds sub-agents and empty sessions",
         None => "`quipu sessions` lists the newest; --all adds sub-agents and empty sessions",
     };
-    let mut error = CommandError::new("no session is like that").hint(hint);
+    let what = format!("no session is like that{}", reading.so_far());
+    let mut error = CommandError::new(what).hint(hint);
     error.kind = Kind::NoMatch;
     Err(error)
 }

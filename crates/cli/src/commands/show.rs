@@ -37,7 +37,7 @@ use crate::{reading, telling};
 #[group(skip)]
 pub(crate) struct Args {
     /// The session
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", allow_hyphen_values = true)]
     session: String,
 
     #[command(flatten)]
@@ -108,6 +108,8 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let session = reading.name(context, &args.session)?;
     let story = Story::find(&reading.ledger, &session)?;
     let mut choice = args.choice();
+    // What is not there is said before anything is shown.
+    story.check(&choice)?;
     if args.count {
         let mut counts = StoryCounts::default();
         story.tell(&choice, &mut |item| {

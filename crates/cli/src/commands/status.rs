@@ -5,7 +5,6 @@ use std::path::Path;
 use quipu_ledger::wire::{
     DatabaseStatus, FormatStatus, OldestTranscript, PriorityStatus, SkippedFiles, Status,
 };
-use quipu_transcript::format;
 use quipu_transcript::problem::ProblemKind;
 
 use super::Context;
@@ -246,13 +245,12 @@ pub(super) fn oldest(title: &str, oldest: &OldestTranscript) -> Text {
     };
     let look = if days_left <= 7 { Look::Warning } else { Look::Plain };
     let text = text.and(", ").with(look, left);
-    let default = format::FORMATS
-        .iter()
-        .find(|format| format.title() == title)
-        .and_then(|format| format.cleanup_days());
-    match default {
-        Some(days) => text.and(format!(", assuming {title}'s default of {days} days")),
-        None => text,
+    match (oldest.cleanup_days, oldest.cleanup_from.as_str()) {
+        (Some(days), "default") => text.and(format!(", assuming {title}'s default of {days} days")),
+        (Some(days), _) => {
+            text.and(format!(", with the {} of the configuration", count(days.into(), "day")))
+        }
+        (None, _) => text,
     }
 }
 

@@ -89,7 +89,9 @@ pub(super) fn summary(report: &SyncReport) -> Vec<(&'static str, Text)> {
 
 /// How much is new, and where it was.
 fn collected(report: &SyncReport) -> Text {
-    let all_changed = report.sources_changed == report.sources;
+    // What changed while it was read was looked at again, and is counted again.
+    let changed = report.sources_changed.min(report.sources);
+    let all_changed = changed == report.sources;
     let mut places = Vec::new();
     let files = report.sources - report.database_sources.min(report.sources);
     if files > 0 || report.database_sources == 0 {
@@ -103,11 +105,7 @@ fn collected(report: &SyncReport) -> Text {
     if report.sources_changed == 0 {
         return Text::plain(format!("nothing new in {places}"));
     }
-    let of = if all_changed {
-        places
-    } else {
-        format!("{} of {places}", number(report.sources_changed))
-    };
+    let of = if all_changed { places } else { format!("{} of {places}", number(changed)) };
     let read = bytes(report.bytes_read);
     // An index, or a note that is as it once was, changes without a new record.
     if report.records_added == 0 {
@@ -118,7 +116,7 @@ fn collected(report: &SyncReport) -> Text {
     }
     let new = match report.sources_added {
         0 => String::new(),
-        new if new == report.sources_changed => ", all new".to_owned(),
+        new if new >= changed => ", all new".to_owned(),
         new => format!(", {} of them new", number(new)),
     };
     Text::of(Look::Good, count(report.records_added, "record"))

@@ -28,7 +28,7 @@ use crate::reading;
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
     /// The session
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", allow_hyphen_values = true)]
     session: String,
 
     #[command(flatten)]

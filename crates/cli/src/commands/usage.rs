@@ -8,7 +8,6 @@ use clap::ValueEnum;
 use jiff::tz::TimeZone;
 use quipu_ledger::wire::{UsageLine, UsageReport};
 use quipu_ledger::{UsageBy, UsageRequest};
-use quipu_transcript::prices::Prices;
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
@@ -98,7 +97,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let zone = TimeZone::system();
     let asked = period::asked(args, context.is_json, &zone)?;
     let filter = filters::chosen(context, &args.project, &args.agent, &args.format)?;
-    let prices = Prices::with(context.settings.prices.value.clone());
+    let prices = context.prices();
     let request = UsageRequest {
         by: args.by.into(),
         since: asked.since,

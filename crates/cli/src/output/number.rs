@@ -119,16 +119,57 @@ pub(crate) fn elapsed(milliseconds: i64) -> String {
 /// As much of a session's id as people need, and as `find` understands: the beginning of a UUID or
 /// of another long name; of a sub-agent's, its session's and its own.
 pub(crate) fn short_id(id: &str) -> String {
-    let is_uuid = |id: &str| {
-        id.len() == 36 && id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
-    };
-    let first = |id: &str, characters| id.chars().take(characters).collect::<String>();
-    match id.rsplit_once('/') {
-        Some((parent, own)) if is_uuid(parent) => format!("{}/{own}", first(parent, 8)),
-        // Named after a file; its folder is not needed.
-        Some((_, own)) => first(own, LONGEST_ID),
-        None if is_uuid(id) => first(id, 8),
-        None => first(id, LONGEST_ID),
+    ShortIds::default().of(id)
+}
+
+/// The first letters of a UUID that nearly always tell it from others.
+pub(crate) const ID_LETTERS: usize = 8;
+
+/// Shortens ids so that each still means one session. Knows those for which the first letters are
+/// not enough.
+#[derive(Debug, Default)]
+pub(crate) struct ShortIds {
+    /// Sorted.
+    crowded: Vec<String>,
+}
+
+impl ShortIds {
+    /// `crowded`: the ids that begin like another one, sorted.
+    pub(crate) fn new(crowded: Vec<String>) -> ShortIds {
+        ShortIds { crowded }
+    }
+
+    /// See [`short_id`].
+    pub(crate) fn of(&self, id: &str) -> String {
+        let is_uuid = |id: &str| {
+            id.len() == 36 && id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+        };
+        let first = |id: &str, least| {
+            let letters = self.letters(id).max(least);
+            id.chars().take(letters).collect::<String>()
+        };
+        match id.rsplit_once('/') {
+            Some((parent, own)) if is_uuid(parent) => {
+                format!("{}/{own}", first(parent, ID_LETTERS))
+            }
+            // Named after a file; its folder is not needed.
+            Some((_, own)) => own.chars().take(LONGEST_ID).collect(),
+            None if is_uuid(id) => first(id, ID_LETTERS),
+            None => first(id, LONGEST_ID),
+        }
+    }
+
+    /// How many letters tell an id from its neighbours.
+    fn letters(&self, id: &str) -> usize {
+        let Ok(at) = self.crowded.binary_search_by(|crowded| crowded.as_str().cmp(id)) else {
+            return 0;
+        };
+        let alike = |other: Option<&String>| {
+            let other = other.map_or("", String::as_str);
+            id.chars().zip(other.chars()).take_while(|(a, b)| a == b).count()
+        };
+        let before = at.checked_sub(1).and_then(|before| self.crowded.get(before));
+        alike(before).max(alike(self.crowded.get(at + 1))) + 1
     }
 }
 

@@ -201,7 +201,12 @@ impl From<String> for Text {
 
 /// How many columns characters take.
 fn columns(characters: &[(Look, char)]) -> usize {
-    characters.iter().map(|(_, character)| character.width().unwrap_or(0)).sum()
+    characters.iter().map(|(_, character)| columns_of(*character)).sum()
+}
+
+/// How many columns one takes. What makes a picture of the character before it makes that wider.
+fn columns_of(character: char) -> usize {
+    if character == '\u{fe0f}' { 1 } else { character.width().unwrap_or(0) }
 }
 
 /// Pieces of a word that each fit on a line: all of it, or what stands between slashes, or less.
@@ -229,7 +234,7 @@ fn take(characters: impl Iterator<Item = (Look, char)>, width: usize) -> Vec<(Lo
     let mut used = 0;
     characters
         .take_while(|(_, character)| {
-            used += character.width().unwrap_or(0);
+            used += columns_of(*character);
             used <= width
         })
         .collect()
@@ -262,6 +267,15 @@ mod tests {
     fn keeps_spaces_at_the_beginning() {
         assert_eq!(wrapped("  one two", 6), ["  one", "two"]);
         assert_eq!(wrapped("one  two ", 9), ["one  two "]);
+    }
+
+    #[test]
+    fn pictures_are_two_columns_wide() {
+        for width in 4..12 {
+            for line in Text::plain("a ⚠️⚠️⚠️⚠️ b⚠️c").wrap(width) {
+                assert!(line.width() <= width, "{}", line.render(false));
+            }
+        }
     }
 
     #[test]

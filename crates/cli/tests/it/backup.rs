@@ -178,3 +178,29 @@ fn restores_only_what_is_sound_and_wanted() {
     assert_eq!(fs::read(home.path(kept)).unwrap(), b"scribbled over");
     assert_eq!(home.run("status").code, 0);
 }
+
+/// A backup of another ledger must not take this one's place by mistake.
+#[test]
+fn a_copy_of_another_ledger_is_asked_for() {
+    let home = Home::small();
+    home.run("sync");
+    home.run("sync --ledger other.db");
+    home.run("backup copy.db --ledger other.db");
+    let before = fs::read(home.ledger()).unwrap();
+    snapshot!(home.run("backup --restore copy.db"), @"
+    exit 2
+    --- stderr
+    error: restoring a backup replaces the ledger
+    hint: it is a copy of another ledger, and nobody can be asked here; say --yes --force if that is what you want
+    ");
+    snapshot!(home.run("backup --restore copy.db --yes"), @"
+    exit 2
+    --- stderr
+    error: ~/copy.db is a copy of another ledger, not of ~/.local/share/quipu/ledger.db
+    hint: nothing was changed; say --force to put it in this one's place all the same
+    ");
+    assert!(before == fs::read(home.ledger()).unwrap());
+    assert_eq!(home.run("backup --restore copy.db --yes --force").code, 0);
+    // It is this ledger now.
+    assert_eq!(home.run("backup --restore copy.db --yes").code, 0);
+}

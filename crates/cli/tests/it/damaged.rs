@@ -25,7 +25,7 @@ fn from_sync_to_restore() {
     --- stdout
     collected  2 records (139 B) from 2 files, all new
     damaged    OpenClaw's agents/main/sessions/bomb.jsonl.zst: decompresses to more than a thousand times its size; kept as it is, with the lines that can be read
-    damaged    OpenClaw's agents/main/sessions/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst: its bytes are no zstd; kept as it is, with the lines that can be read
+    damaged    OpenClaw's agents/main/sessions/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst: what follows its first part is no zstd; kept as it is, with the lines that can be read
     odd        2 problems noted; see `quipu status`
     ");
     snapshot!(home.run("sync"), @"
@@ -58,7 +58,7 @@ fn from_sync_to_restore() {
                 last changed 10 days ago ([DAY])
       damaged   1 file: decompresses to more than a thousand times its size; kept as it is, with the lines that can be read
                   agents/main/sessions/bomb.jsonl.zst
-                1 file: its bytes are no zstd; kept as it is, with the lines that can be read
+                1 file: what follows its first part is no zstd; kept as it is, with the lines that can be read
                   agents/main/sessions/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst
 
     Problems  noted; nothing is lost
@@ -80,7 +80,7 @@ fn from_sync_to_restore() {
 
     note  compressed files that cannot be decompressed to their end; the whole lines before that are collected, and the files are kept as they are: 2
           agents/main/sessions/bomb.jsonl.zst: decompresses to more than a thousand times its size
-          agents/main/sessions/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst: its bytes are no zstd
+          agents/main/sessions/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst: what follows its first part is no zstd
     do    nothing need be done; if there is a sound copy of one, put it in its place, and the next `quipu sync` reads it (`quipu restore` gives back the damaged one)
     ");
     snapshot!(home.run("restore --all --to all"), @"

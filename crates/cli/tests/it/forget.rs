@@ -27,7 +27,7 @@ fn says_what_would_go() {
     This would be forgotten:
       session  00000004-0000-4000-8000-000000000004  Claude Code
       title    Find every place that formats a price.
-      project  -home-alice-shop
+      project  shop
       goes     5 files with 17 records (7.17 kB), 2 sub-agents included
                1 line of files that all sessions share
       stays    6 files on disk, which quipu never deletes
@@ -48,7 +48,7 @@ fn forgets() {
     forgotten: 5 files with 17 records (7.17 kB), 2 sub-agents included, and 1 line of files that all sessions share
       session  00000004-0000-4000-8000-000000000004  Claude Code
       title    Find every place that formats a price.
-      project  -home-alice-shop
+      project  shop
       stays    6 files on disk, which quipu never deletes
                  ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl
                  ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/agent-a1b2c3d.jsonl

@@ -3,8 +3,9 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
@@ -137,6 +138,21 @@ impl Home {
     #[track_caller]
     pub(crate) fn finish(&self, mut command: Command) -> Run {
         let output = command.output().unwrap();
+        self.told(output)
+    }
+
+    /// Runs it with something on standard input.
+    #[track_caller]
+    pub(crate) fn feed(&self, arguments: &[&str], input: &str) -> Run {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // What ends before it has read everything says so itself.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        self.told(child.wait_with_output().unwrap())
+    }
+
+    fn told(&self, output: Output) -> Run {
         let text = |bytes: Vec<u8>| {
             let text = String::from_utf8(bytes).expect("output is UTF-8");
             text.replace(self.folder.path().to_str().unwrap(), "[HOME]")

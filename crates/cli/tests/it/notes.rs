@@ -139,3 +139,18 @@ fn names_that_fit_nothing_or_too_much() {
     no notes were collected
     ");
 }
+
+/// The name of a folder lists what is in it.
+#[test]
+fn a_folder_of_notes() {
+    let home = Home::empty();
+    home.write(".openclaw/workspace/MEMORY.md", "one\n");
+    home.write(".openclaw/workspace/memory/2026-01-01.md", "two\n");
+    home.write(".openclaw/workspace/memory/2026-01-02.md", "three\n");
+    let listed = home.run("notes memory --json").json_lines();
+    let names: Vec<&str> = listed.iter().map(|note| note["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["memory/2026-01-01.md", "memory/2026-01-02.md"]);
+    assert_eq!(home.run("notes memory/ --json").json_lines().len(), 2);
+    assert!(home.run("notes MEMORY.md").stdout.contains("one"));
+    assert_eq!(home.run("notes memory --diff").code, 1);
+}

@@ -121,3 +121,27 @@ fn an_older_ledger() {
     hint: run `quipu sync` once; all that is in the ledger stays in it
     ");
 }
+
+/// A name that was mistyped makes no new ledger.
+#[test]
+fn a_ledger_that_is_not_there_is_not_made_by_reading() {
+    let home = Home::small();
+    for command in ["sessions", "search checkout", "usage", "show last", "projects", "notes"] {
+        let run = home.run(&format!("{command} --ledger typo.db"));
+        assert_eq!(run.code, 2, "{command}: {run}");
+        assert!(!home.path("typo.db").exists(), "{command}");
+    }
+    snapshot!(home.run("sessions --ledger typo.db"), @"
+    exit 2
+    --- stderr
+    error: there is no ledger at ~/typo.db
+    hint: `quipu sync --ledger ~/typo.db` makes one and collects into it
+    ");
+    assert_eq!(home.run_with("sessions", &[("QUIPU_LEDGER", "typo.db")]).code, 2);
+    assert!(!home.path("typo.db").exists());
+    assert_eq!(home.run("sync --ledger made.db").code, 0);
+    assert_eq!(home.run("sessions --ledger made.db").code, 0);
+    home.run("backup copy.db --ledger made.db");
+    let run = home.run("sessions --ledger copy.db");
+    assert!(run.stderr.contains("this is a backup") && !run.stderr.contains("sync"), "{run}");
+}

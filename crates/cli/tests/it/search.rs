@@ -109,7 +109,7 @@ fn one_object_per_hit() {
     snapshot!(home.run("search --json --no-sync timed"), @r#"
     exit 0
     --- stdout
-    {"session":"640ab4c7-d010-4b20-a591-b7172ef08e66","entry":"00000003-0000-4000-8000-000000000000","number":3,"kind":"user","role":"tool","time":1768213811000,"snippet":"curl: (28) Operation timed out after 5001 ms with 0 bytes received from checkout","marks":[[21,26]],"cut_before":false,"cut_after":false,"place":"result","tool":"Bash","is_error":true,"is_older":false,"turn":1,"format":"claude-code","agent":null,"title":"Why does the checkout time out?","project":"-home-alice-shop","cwd":"/home/alice/shop","part":"transcript","state":"live","parent":null,"name":null,"score":1.3228910511940701,"total":1,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"session":"640ab4c7-d010-4b20-a591-b7172ef08e66","entry":"00000003-0000-4000-8000-000000000000","number":3,"kind":"user","role":"tool","time":1768213811000,"snippet":"curl: (28) Operation timed out after 5001 ms with 0 bytes received from checkout","marks":[[21,26]],"cut_before":false,"cut_after":false,"place":"result","tool":"Bash","is_error":true,"is_older":false,"turn":1,"format":"claude-code","agent":null,"title":"Why does the checkout time out?","project":"shop","slug":"-home-alice-shop","cwd":"/home/alice/shop","part":"transcript","state":"live","parent":null,"name":null,"score":1.3228910511940701,"total":1,"fresh_as_of":"[TIME]","pending_bytes":null}
     "#);
     let hits = home.run("search --json --recent -n 2 checkout").json_lines();
     assert_eq!(hits.len(), 2);
@@ -164,12 +164,14 @@ fn nothing_is_exit_1() {
     error: nothing matches
     hint: looked through the text of 8 records, 2.13 kB
     ");
-    snapshot!(home.run("search --json nowhere"), @"
+    snapshot!(home.run("search --json nowhere"), @r#"
     exit 1
+    --- stdout
+    {"total":0,"fresh_as_of":"[TIME]","pending_bytes":0}
     --- stderr
     error: nothing matches
     hint: only whole words are found; `word*` finds longer ones, --exact any part
-    ");
+    "#);
 }
 
 #[test]
@@ -235,4 +237,129 @@ fn a_closed_pipe_is_no_failure() {
         .env("PATH", "/usr/bin:/bin");
     let run = home.finish(shell);
     assert!(run.code == 0 && run.stderr.is_empty(), "{run}");
+}
+
+/// A script gets all hits unless it says how many, and hears what the answer is worth in any case.
+#[test]
+fn all_hits_for_machines() {
+    let home = home();
+    let many: String = (0..30)
+        .map(|number| {
+            format!(
+                "{{\"type\":\"user\",\"uuid\":\"00000005-0000-4000-8000-{number:012}\",\"timestamp\":\"2026-01-12T11:00:00.000Z\",\"cwd\":\"/home/alice/shop\",\"message\":{{\"role\":\"user\",\"content\":\"plenty of them, {number}\"}}}}\n"
+            )
+        })
+        .collect();
+    home.write(
+        ".claude/projects/-home-alice-shop/00000005-0000-4000-8000-000000000005.jsonl",
+        many,
+    );
+    assert_eq!(home.run("search plenty --json").json_lines().len(), 30);
+    assert_eq!(home.run("search plenty --json -n 7").json_lines().len(), 7);
+    assert_eq!(home.run("search plenty --json --recent").json_lines().len(), 30);
+    let shown = home.run("search plenty").stdout;
+    assert!(shown.contains("20 of 30 hits; `-n 0` lists all"), "{shown}");
+    for arguments in ["search zanzibar --json", "search zanzibar --json -q"] {
+        let run = home.run(arguments);
+        assert_eq!(run.code, 1, "{run}");
+        let line: serde_json::Value = serde_json::from_str(run.stdout.trim()).unwrap();
+        assert_eq!((&line["total"], &line["pending_bytes"]), (&0.into(), &0.into()));
+        assert!(line["fresh_as_of"].as_i64().is_some());
+    }
+}
+
+/// `project` is a name, as in the index of sessions; Claude Code's folder name stands beside it.
+#[test]
+fn a_project_is_called_the_same_everywhere() {
+    let home = home();
+    let sessions = home.run("sessions --all --json").json_lines();
+    let hits = home.run("search checkout --json").json_lines();
+    let mut seen = 0;
+    for hit in &hits {
+        let session = sessions.iter().find(|session| session["id"] == hit["session"]);
+        if let Some(session) = session {
+            assert_eq!((&hit["project"], &hit["slug"]), (&session["project"], &session["slug"]));
+            seen += 1;
+        }
+    }
+    assert!(seen >= 5, "{seen}");
+    assert!(hits.iter().any(|hit| hit["project"] == "shop" && hit["slug"] == "-home-alice-shop"));
+    let counted = home.run("show 640ab4c7 --count --json").json();
+    if let Some(project) = counted.get("project") {
+        assert_eq!(project, "shop");
+    }
+    let forgotten = home.run("forget 640ab4c7 --dry-run --json");
+    if forgotten.code == 0 {
+        assert_eq!(forgotten.json()["sessions"][0]["project"], "shop");
+    }
+}
+
+#[test]
+fn odd_questions() {
+    let home = home();
+    home.run("sync");
+    let ask = |words: &[&str]| home.finish(home.command(["search"].iter().chain(words)));
+    // A quote by itself is looked for, and is there or not.
+    for words in [&["\""][..], &["\"\""], &["\"", "\""]] {
+        let run = ask(words);
+        assert!(run.code < 2 && !run.stderr.contains("nothing to look for"), "{words:?}: {run}");
+    }
+    snapshot!(ask(&["--exact", ""]), @"
+    exit 2
+    --- stderr
+    error: --exact is empty, which is everywhere
+    hint: say what to look for; filters alone (`role:user since:3d`) list everything
+    ");
+    snapshot!(ask(&["--regex", ""]), @"
+    exit 2
+    --- stderr
+    error: --regex is empty, which is everywhere
+    hint: say what to look for; filters alone (`role:user since:3d`) list everything
+    ");
+    snapshot!(ask(&["in:notes", "zanzibar"]), @"
+    exit 1
+    --- stderr
+    error: nothing matches
+    hint: in:notes looks into memory and personality notes; `quipu notes` lists them
+    ");
+    snapshot!(ask(&["has:compaction"]), @"
+    exit 1
+    --- stderr
+    error: nothing matches
+    hint: no session was compacted
+    ");
+    snapshot!(ask(&["role:system", "tool:Bash"]), @"
+    exit 1
+    --- stderr
+    error: nothing matches
+    hint: no entry passes all of these filters; leave one out to see more
+    ");
+    assert_eq!(ask(&[""]).code, 2);
+}
+
+/// Calls that differ in nothing but numbers are shown once in each turn; a script gets all of them.
+#[test]
+fn calls_that_look_alike_are_folded() {
+    let home = Home::empty();
+    let mut lines = String::new();
+    let mut parent = "null".to_owned();
+    for number in 0..6_u32 {
+        let uuid = format!("00000000-0000-4000-8000-{number:012}");
+        let message = match number {
+            0 => r#"{"role":"user","content":"poll it"}"#.to_owned(),
+            number => format!(
+                r#"{{"id":"m{number}","role":"assistant","content":[{{"type":"tool_use","id":"t{number}","name":"Bash","input":{{"command":"zanzibar --try {number}"}}}}]}}"#
+            ),
+        };
+        let kind = if number == 0 { "user" } else { "assistant" };
+        lines.push_str(&format!(
+            "{{\"type\":\"{kind}\",\"uuid\":\"{uuid}\",\"parentUuid\":{parent},\"timestamp\":\"2026-01-12T11:00:0{number}.000Z\",\"message\":{message}}}\n"
+        ));
+        parent = format!("\"{uuid}\"");
+    }
+    home.write(".claude/projects/-p/00000005-0000-4000-8000-000000000005.jsonl", lines);
+    let shown = home.run("search zanzibar").stdout;
+    assert_eq!(shown.matches("zanzibar --try").count(), 1, "{shown}");
+    assert!(shown.contains("and 4 like it in turn 1"), "{shown}");
+    assert_eq!(home.run("search zanzibar --json").json_lines().len(), 5);
 }

@@ -198,3 +198,14 @@ fn a_service_that_does_not_run_is_said_not_to() {
     assert_eq!(service(&home, "install").code, 0);
     assert_eq!(service(&home, "status --json").json()["running"], false);
 }
+
+#[test]
+fn printed_for_machines() {
+    let home = home("");
+    let printed = service(&home, "install --print --json").json();
+    assert_eq!(printed["manager"], "systemd");
+    assert_eq!(printed["path"], format!("[HOME]/{UNIT}"));
+    let text = printed["text"].as_str().unwrap();
+    assert_eq!(text, service(&home, "install --print").stdout);
+    assert!(!home.path(UNIT).exists());
+}

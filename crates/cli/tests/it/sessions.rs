@@ -19,7 +19,7 @@ fn the_newest_first() {
     ebc1d523  (age)  OpenClaw  workspace  1  from a DM TOOL
     13f7ee8b  (age)  OpenClaw  workspace  2  Please use a TOOL to say hello
     2026-11-15T18-13-39-  (age)  OpenClaw/pi  proj  2  Please use a TOOL to say hello
-    12-forked-child_01a1  (age)  OpenClaw/oc71  project  1  [fork] root
+    12-forked-child_01a1e05d-bb  (age)  OpenClaw/oc71  project  1  [fork] root
     2026-11-15T18-00-01-  (age)  OpenClaw/oc71  project  2  root
     11-new-root_01a1e05d  (age)  OpenClaw/oc71  project  2  first
     10-errors-aborted_01  (age)  OpenClaw/oc71  project  2  go
@@ -43,7 +43,7 @@ fn narrow_terminal() {
     2026-11-15T18-13-39-
     last  (age)
     title  Please use a TOOL to say hello
-    12-forked-child_01a1
+    12-forked-child_01a1e05d-bb
     last  (age)
     title  [fork] root
 
@@ -238,4 +238,44 @@ fn resuming() {
     error: no session matches `nothing`
     hint: give an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists them
     ");
+}
+
+/// What each session cost is in the index, and adds up to the bill.
+#[test]
+fn the_index_knows_what_sessions_cost() {
+    let home = Home::full();
+    let sessions = home.run("sessions --all --json").json_lines();
+    let sum: f64 = sessions.iter().filter_map(|session| session["cost_usd"].as_f64()).sum();
+    let usage = home.run("usage --all --json").json_lines();
+    let bill = usage.last().unwrap()["cost_usd"].as_f64().unwrap();
+    assert!(bill > 0.0 && (sum - bill).abs() < 1e-6, "{sum} is not {bill}");
+    for field in ["models", "tokens", "cost_usd", "branches", "compactions", "subagents"] {
+        assert!(sessions.iter().all(|session| session.get(field).is_some()), "{field}");
+    }
+}
+
+/// Ids that begin with the time are alike at their beginning: as much is shown as tells them apart.
+#[test]
+fn ids_are_as_long_as_they_have_to_be() {
+    let home = Home::empty();
+    let ids = [
+        "019a8f3c-7b21-7000-8000-000000000001",
+        "019a8f3c-7b24-7000-8000-000000000002",
+        "b20f7d96-0000-4000-8000-000000000003",
+    ];
+    for id in ids {
+        let line = format!(
+            r#"{{"type":"user","uuid":"{id}","sessionId":"{id}","cwd":"/shop","timestamp":"2026-02-04T10:30:00.000Z","message":{{"role":"user","content":"hello"}}}}"#
+        );
+        home.write(format!(".claude/projects/-shop/{id}.jsonl"), line + "\n");
+    }
+    let listed = home.run("sessions").stdout;
+    let shown: Vec<&str> =
+        listed.lines().skip(1).map(|line| line.split_whitespace().next().unwrap()).collect();
+    let mut sorted = shown.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, ["019a8f3c-7b21", "019a8f3c-7b24", "b20f7d96"]);
+    for id in shown {
+        assert_eq!(home.run(&format!("show {id} --count")).code, 0, "{id}");
+    }
 }

@@ -326,10 +326,6 @@ fn what_is_not_there_is_said() {
     }
     snapshot!(run(&home, "show 00000001 --turn 9"), @"
     exit 1
-    --- stdout
-    Two decimals
-    Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE]
-    00000001-0000-4000-8000-000000000001 · 1 turn
     --- stderr
     error: no turn matches `9`
     hint: `quipu show ID --count` says how many turns there are
@@ -498,5 +494,42 @@ fn nothing_in_a_session_reaches_a_terminal_as_it_is() {
     });
     if let Err(error) = result {
         panic!("{error}");
+    }
+}
+
+/// What is not there is said before anything is printed.
+#[test]
+fn nothing_is_printed_of_what_is_not_there() {
+    let home = synced();
+    for arguments in ["show 00000001 --branch zzzz", "show 00000001 --turn 99"] {
+        let run = run(&home, arguments);
+        assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{run}");
+    }
+}
+
+/// No line is wider than the screen, whatever is opened.
+#[test]
+fn a_narrow_screen_is_wide_enough() {
+    let home = synced();
+    let name = "mcp__a_server_with_a_very_long_name__and_a_tool_that_has_one_too";
+    let id = "0000beef-0000-4000-8000-000000000001";
+    let line = format!(
+        r#"{{"type":"assistant","uuid":"{id}","sessionId":"{id}","timestamp":"2026-02-04T10:30:00.000Z","message":{{"id":"m","role":"assistant","content":[{{"type":"tool_use","id":"t1","name":"{name}","input":{{"file_path":"/a/very/long/path/that/goes/on/and/on/and/on.txt","{name}":"two\nlines"}}}},{{"type":"text","text":"| a | b |\n|---|---|\n| {name} | {name} |\n\n```\n{name}{name}\n```"}}]}}}}"#
+    );
+    home.write(format!(".claude/projects/-p/{id}.jsonl"), line + "\n");
+    home.run("sync");
+    let sessions = home.run("sessions --all --json").json_lines();
+    for session in &sessions {
+        let id = session["id"].as_str().unwrap();
+        if session["lines"] == 0 {
+            continue;
+        }
+        for options in ["", "--full"] {
+            let run = run_in(&home, &format!("show {id} {options}"), "40");
+            for line in run.stdout.lines() {
+                let width = unicode_width::UnicodeWidthStr::width(line);
+                assert!(width <= 40, "{id} {options}: {width} {line}");
+            }
+        }
     }
 }

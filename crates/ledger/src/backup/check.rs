@@ -11,14 +11,17 @@ use rusqlite::{Connection, OpenFlags};
 use super::copy;
 use crate::chunks::verify;
 use crate::create::{Found, inspect};
+use crate::doctor::brief;
 use crate::{Error, Result, schema, sums};
 
 /// What a copy holds.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Summary {
     pub(super) bytes: u64,
     pub(super) records: u64,
     pub(super) sessions: u64,
+    /// Whose copy it is.
+    pub(super) ledger_id: String,
 }
 
 /// From this version of truth on, what is not compressed has checksums, too.
@@ -39,7 +42,7 @@ pub(super) fn check(
     let unsound = |what: String| Error::Unsound { path: name.to_owned(), what };
     inspect_inside(&conn, name, bytes, progress).map_err(|error| match error {
         // What SQLite cannot read is damage, wherever it stumbles over it.
-        Error::Sqlite(error) => unsound(error.to_string()),
+        Error::Sqlite(error) => unsound(brief(&error.to_string())),
         Error::Damaged { what } => unsound(what),
         error => error,
     })
@@ -72,7 +75,7 @@ fn inspect_inside(
     progress(0, bytes);
     let first: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     if first != "ok" {
-        return Err(Error::damaged(first));
+        return Err(Error::damaged(brief(&first)));
     }
     let mut damaged = None;
     verify::open_all(conn, &mut |bad| _ = damaged.get_or_insert(bad), &mut |done| {
@@ -100,5 +103,6 @@ fn inspect_inside(
                FROM generations g JOIN sources s ON s.id = g.source WHERE s.kind <> 'journal'",
         )?,
         sessions: count("SELECT count(*) FROM sessions")?,
+        ledger_id: conn.query_row("SELECT ledger_id FROM ledger", [], |row| row.get(0))?,
     })
 }

@@ -27,7 +27,7 @@ use crate::ledger::Ledger;
 use crate::lock::WriteLock;
 use crate::opened::Opened;
 use crate::wire::BackupRestored;
-use crate::{Error, Result, clock, schema};
+use crate::{Error, Result, clock, frozen, schema};
 
 /// How long others may keep the ledger open.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -44,6 +44,7 @@ pub struct Prepared {
     copy: Temporary,
     summary: Summary,
     puts_aside_anything: bool,
+    is_of_another: bool,
 }
 
 /// Copies and checks a backup. `puts_aside_anything`: what stands at the ledger's path may be no
@@ -76,7 +77,10 @@ pub fn prepare_restore(
     let summary = check::check(copy.path(), &from, &mut |done, total| {
         progress(BackupProgress::Checked { done, total });
     })?;
-    Ok(Prepared { ledger: ledger.to_owned(), from, copy, summary, puts_aside_anything })
+    // One that cannot say who it is has nobody to be mistaken for.
+    let is_of_another = id_of(ledger).is_some_and(|id| id != summary.ledger_id);
+    let ledger = ledger.to_owned();
+    Ok(Prepared { ledger, from, copy, summary, puts_aside_anything, is_of_another })
 }
 
 impl Prepared {
@@ -90,9 +94,14 @@ impl Prepared {
         self.summary.records
     }
 
+    /// Whether it is no copy of the ledger that it would replace, but of another one.
+    pub fn is_of_another_ledger(&self) -> bool {
+        self.is_of_another
+    }
+
     /// Puts it in the ledger's place, and keeps what stood there beside it.
     pub fn swap(self) -> Result<BackupRestored> {
-        let Prepared { ledger: path, from, copy, summary, puts_aside_anything } = self;
+        let Prepared { ledger: path, from, copy, summary, puts_aside_anything, .. } = self;
         let lock = WriteLock::beside(&path)?;
         let in_use = || Error::InUse { path: path.clone(), seconds: PATIENCE.as_secs() };
         let held = lock.acquire(PATIENCE);
@@ -152,6 +161,17 @@ fn stands_at(path: &Path, puts_aside_anything: bool) -> Result<Standing> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// The id of the ledger that stands at a path. It never changes, so whatever is in the log does not
+/// matter, and nothing is left beside the file.
+fn id_of(path: &Path) -> Option<String> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
+    path.exists().then_some(())?;
+    let conn = Connection::open_with_flags(frozen::immutable(path), flags).ok()?;
+    conn.query_row("SELECT ledger_id FROM ledger", [], |row| row.get(0)).ok()
 }
 
 /// What the old ledger knows and the backup does not.

@@ -27,9 +27,22 @@ const WINDOW_LOG: u32 = 25;
 /// How much is unfolded at once.
 const STEP: usize = 128 << 10;
 
-/// How a file is damaged.
-pub(super) const CUT_OFF: &str = "it ends in the middle";
-pub(super) const NO_ZSTD: &str = "its bytes are no zstd";
+/// How a file is damaged whose end is missing.
+const CUT_OFF: &str = "it ends in the middle";
+
+/// What is wrong with a file that the decompressor refuses. `is_begun`: some of it came out before.
+pub(super) fn fault(error: &std::io::Error, is_begun: bool) -> &'static str {
+    let said = error.to_string();
+    if error.kind() == ErrorKind::UnexpectedEof {
+        CUT_OFF
+    } else if said.contains("checksum") {
+        "some of its bytes were changed: its checksum does not fit"
+    } else if said.contains("Unknown frame descriptor") {
+        if is_begun { "what follows its first part is no zstd" } else { "its bytes are no zstd" }
+    } else {
+        "its compressed bytes are damaged"
+    }
+}
 
 /// What became of a compressed file.
 #[derive(Debug)]
@@ -67,13 +80,10 @@ pub(crate) fn unfold(mut source: &File, size: u64, folder: &Path) -> std::io::Re
             Ok(got) => got,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) if error.raw_os_error().is_some() => return Err(error),
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-                break Some(CUT_OFF);
-            }
             Err(error) if error.to_string().contains("too much memory") => {
                 return refused(plain, "compressed with a window above 32 MiB");
             }
-            Err(_) => break Some(NO_ZSTD),
+            Err(error) => break Some(fault(&error, length > 0)),
         };
         let bytes = buffer.get(..got).unwrap_or_default();
         if let Some(newline) = memchr::memrchr(b'\n', bytes) {

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use quipu_transcript::format::{Claim, Format, Node, Part};
 use quipu_transcript::names;
 
+use super::retention::Retention;
 use super::select::Selection;
 use crate::wire::{DAMAGED, ODD, SkippedFiles, UNREADABLE};
 
@@ -26,6 +27,8 @@ pub struct RootPath {
     pub path: PathBuf,
     /// What of it is wanted.
     pub selection: Selection,
+    /// How long the agent keeps its transcripts.
+    pub retention: Retention,
 }
 
 impl std::fmt::Debug for RootPath {

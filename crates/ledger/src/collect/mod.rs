@@ -27,6 +27,7 @@ mod piece;
 mod plan;
 mod position;
 mod read;
+mod retention;
 mod rewrite;
 pub(crate) mod rows;
 mod run;
@@ -50,6 +51,7 @@ pub(crate) use forgotten::leave_out;
 pub(crate) use index::without_forgotten;
 pub(crate) use look::same_content;
 pub(crate) use read::open as open_source;
+pub use retention::Retention;
 pub use select::Selection;
 pub(crate) use view::View;
 
@@ -175,6 +177,24 @@ impl Pending {
     }
 }
 
+/// How much is new, without collecting any of it. Databases are not looked into.
+pub(crate) fn foresee(ledger: &Ledger, roots: &[RootPath]) -> Result<Pending> {
+    let roots = &resolve(roots);
+    let forgotten = Forgotten::load(ledger.conn())?;
+    let known = known::all(ledger.conn())?;
+    let mut discovery = {
+        let by_path = known::by_path(&known);
+        discover(roots, &|root, path| {
+            by_path.contains_key(&(root.format.name(), root.path.as_os_str().as_bytes(), path))
+        })
+    };
+    let _ = rows::take(&mut discovery);
+    let plan = make_plan(roots, &forgotten, &mut discovery, known);
+    let mut pending = Pending::default();
+    pending.add(&plan.jobs);
+    Ok(pending)
+}
+
 /// True once there is no time for anything more.
 pub(crate) fn is_over(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| Instant::now() >= deadline)
@@ -242,6 +262,7 @@ pub(crate) fn resolve(roots: &[RootPath]) -> Vec<RootPath> {
             format: root.format,
             path: std::fs::canonicalize(&root.path).unwrap_or_else(|_| root.path.clone()),
             selection: root.selection,
+            retention: root.retention,
         })
         .collect()
 }

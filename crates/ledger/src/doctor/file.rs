@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::finding::{Findings, REBUILD, RESCUE, SYNC, Tally};
+use super::finding::{Findings, REBUILD, RESCUE, SYNC, Tally, brief};
 use super::{Check, Patient};
 use crate::beside::{beside, log_length};
 use crate::create;
@@ -102,11 +102,13 @@ fn pages(conn: &Connection, is_deep: bool, findings: &mut Findings) -> Result<()
             Ok(None) => break,
             Err(error) => error.to_string(),
         };
-        match fault.as_str() {
-            "ok" => continue,
-            // The search index is derived; nothing is lost with it.
-            fault if fault.contains("FTS5") => search.add(|| fault.to_owned()),
-            fault => faults.add(|| fault.to_owned()),
+        // One answer may hold many faults, and says first which database it speaks of.
+        for fault in fault.lines().filter(|line| *line != "ok" && !line.starts_with("***")) {
+            match fault {
+                // The search index is derived; nothing is lost with it.
+                fault if fault.contains("FTS5") => search.add(|| brief(fault)),
+                fault => faults.add(|| brief(fault)),
+            }
         }
         if faults.count + search.count >= FAULTS as u64 {
             break;

@@ -6,6 +6,9 @@ use crate::wire::{Finding, Severity};
 /// At most this many examples are named.
 const EXAMPLES: usize = 5;
 
+/// No message is longer than this many characters.
+const LONGEST: usize = 200;
+
 /// What to do about a file that is damaged where truth is.
 pub(super) const RESCUE: &str = "copy the file aside as it is; then put a sound backup in its place \
     (`quipu backup --restore FILE`), or move it away and run `quipu sync`: whatever is still on disk \
@@ -18,6 +21,21 @@ pub(super) const REBUILD: &str =
 
 /// What to do about sources that changed.
 pub(super) const SYNC: &str = "run `quipu sync`";
+
+/// A message of SQLite's, which may be pages long, on one line that can be read.
+pub(crate) fn brief(message: &str) -> String {
+    let lines = message.lines().map(str::trim);
+    let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with("***"));
+    let first = lines.next().unwrap_or(message);
+    let mut brief: String = first.chars().take(LONGEST).collect();
+    if brief.len() < first.len() {
+        brief.push('…');
+    }
+    match lines.count() {
+        0 => brief,
+        more => format!("{brief} (and {more} more lines)"),
+    }
+}
 
 /// The findings so far.
 #[derive(Debug)]
@@ -68,10 +86,10 @@ impl Findings {
     /// A check that could not be finished found that out, at least.
     pub(super) fn unfinished(&mut self, error: &Error) {
         use std::error::Error as _;
-        let mut what = format!("this check could not be finished: {error}");
+        let mut what = format!("this check could not be finished: {}", brief(&error.to_string()));
         let mut cause = error.source();
         while let Some(next) = cause {
-            what.push_str(&format!(": {next}"));
+            what.push_str(&format!(": {}", brief(&next.to_string())));
             cause = next.source();
         }
         let advice = match error.trouble() {

@@ -24,6 +24,8 @@ use crate::wire::{CheckReport, Diagnosis, Severity};
 use crate::{Error, Result};
 use finding::Findings;
 
+pub(crate) use finding::brief;
+
 /// One kind of check.
 pub(crate) struct Check {
     /// Its stable name.
@@ -122,13 +124,14 @@ pub fn doctor(
             }
             findings.unfinished(&error);
         }
-        checks.push(CheckReport {
-            check: check.name.to_owned(),
-            done: can_run,
-            fine: check.fine.to_owned(),
-        });
+        checks.push(CheckReport { check: check.name.to_owned(), done: can_run, fine: None });
     }
     let findings = findings.into_list();
+    // Known at the end only: a check may find what belongs to an earlier one.
+    for (report, check) in checks.iter_mut().zip(CHECKS) {
+        let has_found = findings.iter().any(|finding| finding.check == check.name);
+        report.fine = (report.done && !has_found).then(|| check.fine.to_owned());
+    }
     Diagnosis {
         ok: findings.iter().all(|finding| finding.severity != Severity::Error),
         ledger: path.display().to_string(),

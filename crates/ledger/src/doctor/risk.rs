@@ -1,13 +1,16 @@
 //! Risk: what will be lost if nobody does anything?
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, SystemTime};
+
+use quipu_transcript::format::Format;
 
 use super::finding::{Findings, SYNC, Tally};
 use super::{Check, Patient};
 use crate::beside::beside;
 use crate::collect::known::{self, Known};
-use crate::collect::{Found, path_bytes};
+use crate::collect::{Found, Retention, path_bytes};
 use crate::forget::Forgotten;
 use crate::wire::Severity;
 use crate::{Result, backup, clock};
@@ -36,9 +39,8 @@ fn uncollected(patient: &Patient<'_>, findings: &mut Findings) -> Result<u64> {
         None => Forgotten::default(),
     };
     let by_path = known::by_path(&patient.known);
-    let mut soon = Tally::default();
+    let mut soon: BTreeMap<_, (&dyn Format, Tally)> = BTreeMap::new();
     let mut later = Tally::default();
-    let mut assumed = None;
     for found in patient.discovery.found.iter().filter(|found| is_wanted(found)) {
         let Some(root) = patient.resolved.get(found.root) else { continue };
         let bytes = path_bytes(&root.path);
@@ -53,19 +55,28 @@ fn uncollected(patient: &Patient<'_>, findings: &mut Findings) -> Result<u64> {
         }
         let age = clock::now_ms().saturating_sub(found.stat.mtime_ns / 1_000_000) / DAY_MS;
         let name = || String::from_utf8_lossy(&found.path).into_owned();
-        match root.format.cleanup_days() {
+        match root.retention.days(root.format) {
             Some(days) if i64::from(days) - age <= SOON => {
-                assumed = Some((root.format.title(), days));
+                let agent = (root.format.name(), days, root.retention);
+                let (_, soon) =
+                    soon.entry(agent).or_insert_with(|| (root.format, Tally::default()));
                 soon.add(name);
             }
             _ => later.add(name),
         }
     }
-    let count = soon.count + later.count;
-    if let Some((title, days)) = assumed {
+    let count = soon.values().map(|(_, soon)| soon.count).sum::<u64>() + later.count;
+    for ((name, days, retention), (format, soon)) in soon {
+        let title = format.title();
+        let why = match retention {
+            Retention::Assumed => format!(
+                "if it keeps them for its default of {days} days (its settings are never opened; \
+                 say what they are with `retention.{name}` in the configuration)"
+            ),
+            _ => format!("because `retention.{name}` in the configuration is {days}"),
+        };
         let what = format!(
-            "transcripts that are not collected and that {title} deletes within {SOON} days, if it \
-             keeps them for its default of {days} days (its settings are never opened)"
+            "transcripts that are not collected and that {title} deletes within {SOON} days, {why}"
         );
         findings.tally(Severity::Warning, soon, &what, "run `quipu sync` now");
     }

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use quipu_transcript::format::FORMATS;
+
 use super::finding::{Findings, Tally};
 use super::{Check, Patient};
 use crate::collect::known::{self, Known};
 use crate::collect::{Reason, RootState, absolute, rows};
 use crate::forget::{FORGOTTEN, Forgotten};
+use crate::query::databases;
 use crate::wire::{Severity, UNREADABLE};
 use crate::{Result, indexes};
 
@@ -86,6 +89,17 @@ fn databases(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
     let advice = "what was collected of them stays; if the agent cannot show them either, mend its \
                   database with its own tools; the next `quipu sync` after it changes tries again";
     findings.tally(Severity::Warning, parts, what, advice);
+    let mut newer = Tally::default();
+    for format in FORMATS {
+        for database in databases::newer(ledger.conn(), format.name())? {
+            let path = database.paths.first().map_or("", String::as_str);
+            newer.add(|| format!("{path}: {}", database.reason));
+        }
+    }
+    let what = "databases of a newer release than this quipu knows";
+    let advice =
+        "use the newest quipu; until then compare what `quipu sessions` shows with the agent";
+    findings.tally(Severity::Warning, newer, what, advice);
     Ok(())
 }
 

@@ -75,6 +75,7 @@ pub(super) fn forgotten_before(ledger: &Ledger, name: &str) -> Result<Option<For
                 part: String::new(),
                 title: None,
                 project: None,
+                slug: None,
             })
         })?
         .collect::<Result<Vec<_>, _>>()?;

@@ -80,7 +80,8 @@ pub(super) fn session(row: &Row<'_>) -> rusqlite::Result<(SessionRow, ForgottenS
         session_id: row.get(2)?,
         part: row.get(3)?,
         title: None,
-        project: row.get(4)?,
+        project: None,
+        slug: row.get(4)?,
     };
     Ok((row.get(5)?, session))
 }
@@ -92,6 +93,13 @@ pub(super) fn titled(
 ) -> Result<Vec<(SessionRow, ForgottenSession)>> {
     for (row, session) in &mut found {
         session.title = query::sessions::title(conn, *row)?;
+        let cwd: Option<String> = conn
+            .prepare_cached("SELECT nullif(cwd, '') FROM sessions WHERE id = ?1")?
+            .query_row([*row], |row| row.get(0))?;
+        let slug = session.slug.as_deref();
+        let place = query::listed::place(conn, slug, cwd.as_deref())?;
+        let name = query::listed::project_name(place.as_deref(), slug);
+        session.project = Some(name.to_owned()).filter(|name| !name.is_empty());
     }
     Ok(found)
 }
@@ -165,12 +173,14 @@ fn is_named_inside(
 /// Finds the lines of the journal about keys that lead to forgotten sessions.
 fn journal_lines(conn: &Connection, marks: &Forgotten, lines: &mut Lines) -> Result<()> {
     let mut noted = Vec::new();
-    journal::lines(conn, &mut |seq, line| match serde_json::from_slice(line) {
-        Ok(
+    journal::lines(conn, &mut |seq, line| {
+        if let Ok(
             Event::Key { source, session: Some(session), .. }
             | Event::Native { source, session, .. },
-        ) => noted.push((seq, source, session)),
-        _ => {}
+        ) = serde_json::from_slice(line)
+        {
+            noted.push((seq, source, session));
+        }
     })?;
     for (seq, source, session) in noted {
         let (name, path): (String, Vec<u8>) = conn

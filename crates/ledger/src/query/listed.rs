@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use quipu_transcript::project::{Closeness, Name};
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::Result;
 use crate::ids::SessionRow;
@@ -51,6 +51,23 @@ impl Listed {
     pub(crate) fn project(&self) -> &str {
         project_name(self.path.as_deref(), self.slug.as_deref())
     }
+}
+
+/// Where a session worked that has this slug and says, or does not say, where: there, or where
+/// another session of the same slug did.
+pub(crate) fn place(
+    conn: &Connection,
+    slug: Option<&str>,
+    cwd: Option<&str>,
+) -> Result<Option<String>> {
+    if let (None, Some(slug)) = (cwd, slug) {
+        let mut statement = conn.prepare_cached(
+            "SELECT cwd FROM sessions WHERE project = ?1 AND cwd <> ''
+              ORDER BY updated_at NULLS FIRST, id LIMIT 1",
+        )?;
+        return Ok(statement.query_row([slug], |row| row.get(0)).optional()?);
+    }
+    Ok(cwd.map(str::to_owned))
 }
 
 /// The last folder of a path, or else the slug.
@@ -117,7 +134,7 @@ pub(crate) fn filtered(conn: &Connection, filter: &Filter) -> Result<Vec<Listed>
 }
 
 impl Filter {
-    fn takes(&self, session: &Listed) -> bool {
+    pub(super) fn takes(&self, session: &Listed) -> bool {
         let is = |wanted: &Option<String>, found: &str| {
             wanted.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(found))
         };

@@ -2,7 +2,9 @@
 
 mod context;
 mod cron;
+mod crowded;
 pub(crate) mod databases;
+mod empty;
 pub(crate) mod find;
 pub(crate) mod listed;
 mod notes;
@@ -23,6 +25,7 @@ use crate::wire::Cursor;
 pub(crate) use context::{Life, lives};
 pub use context::{SessionContext, context};
 pub use cron::{cron_jobs, cron_runs};
+pub use crowded::crowded_ids;
 pub use listed::Filter;
 pub(crate) use listed::project_name;
 pub use notes::{note_versions, notes};
@@ -31,7 +34,7 @@ pub use sql::{SqlAnswer, SqlLimits, sql};
 pub use status::{status, status_without_ledger};
 pub use story::{Choice, Story};
 pub use tree::tree;
-pub use usage::{UsageBy, UsageRequest, usage};
+pub use usage::{Costs, UsageBy, UsageRequest, costs, usage};
 
 /// The session that a person means: its id or an unambiguous beginning of it, `AGENT/ID`, a key that
 /// leads to it, or `last`.

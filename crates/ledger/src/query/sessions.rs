@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::{Connection, OptionalExtension};
 
+use super::empty;
 use super::listed::{self, Filter, Listed, project_name};
 use crate::ids::{GenerationId, SessionRow};
 use crate::ledger::Ledger;
@@ -22,8 +23,10 @@ const LONGEST_TITLE: usize = 200;
 /// Sessions that were asked for.
 #[derive(Debug, Clone)]
 pub struct Sessions {
-    /// The newest first.
+    /// The newest first; those without a line last, which have no row.
     pub sessions: Vec<Session>,
+    /// What each of them is called inside the ledger.
+    pub rows: Vec<Option<SessionRow>>,
     /// How many there are in all.
     pub total: usize,
 }
@@ -32,16 +35,24 @@ pub struct Sessions {
 pub fn sessions(ledger: &Ledger, filter: &Filter, limit: Option<usize>) -> Result<Sessions> {
     let conn = ledger.conn();
     let mut listed = listed::filtered(conn, filter)?;
-    let total = listed.len();
-    listed.truncate(limit.unwrap_or(usize::MAX));
-    let sessions = listed.iter().map(|session| describe(conn, session)).collect::<Result<_>>()?;
-    Ok(Sessions { sessions, total })
+    let empty = empty::all(conn, filter)?;
+    let total = listed.len() + empty.len();
+    let limit = limit.unwrap_or(usize::MAX);
+    listed.truncate(limit);
+    let sessions = described(conn, &listed)?.into_iter().map(|(row, it)| (Some(row), it));
+    let empty = empty.into_iter().map(|session| (None, session));
+    let (rows, sessions) = sessions.chain(empty).take(limit).unzip();
+    Ok(Sessions { sessions, rows, total })
 }
 
 /// The same, each with what it is called inside the ledger.
 pub fn session_rows(ledger: &Ledger, filter: &Filter) -> Result<Vec<(SessionRow, Session)>> {
     let conn = ledger.conn();
     let listed = listed::filtered(conn, filter)?;
+    described(conn, &listed)
+}
+
+fn described(conn: &Connection, listed: &[Listed]) -> Result<Vec<(SessionRow, Session)>> {
     listed.iter().map(|session| Ok((session.row, describe(conn, session)?))).collect()
 }
 
@@ -138,6 +149,7 @@ fn describe(conn: &Connection, listed: &Listed) -> Result<Session> {
             tool_calls: number(6)?,
             models: turns.models,
             tokens: turns.tokens,
+            cost_usd: None,
             state: row.get(7)?,
             parent: row.get(8)?,
             fork_of: row.get(9)?,

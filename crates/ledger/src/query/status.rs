@@ -328,10 +328,13 @@ fn oldest(
     let root = roots.get(found.root)?;
     let modified_at = found.stat.mtime_ns / 1_000_000;
     let age = clock::now_ms().saturating_sub(modified_at).max(0) / DAY_MS;
+    let days = root.retention.days(format);
     Some(OldestTranscript {
         path: absolute(&root.path, &found.path).display().to_string(),
         modified_at,
-        days_left: format.cleanup_days().map(|days| i64::from(days) - age),
+        days_left: days.map(|days| i64::from(days) - age),
+        cleanup_days: days,
+        cleanup_from: root.retention.from().to_owned(),
     })
 }
 

@@ -68,6 +68,11 @@ impl<'l> Story<'l> {
         &self.head
     }
 
+    /// Fails if what is chosen is not there, before anything is told.
+    pub fn check(&self, choice: &Choice) -> Result<()> {
+        Chosen::new(self.conn, self.row, &self.plan, choice).map(|_| ())
+    }
+
     /// Tells what was chosen, in order, until `each` has heard enough.
     pub fn tell(
         &self,
@@ -174,12 +179,13 @@ impl<'s> Teller<'s> {
                 learned.add(row, &mut item)?;
                 if chosen.follows(row, entry)? && chosen.wants(&item) {
                     if chosen.is_whole() {
-                        item.rewind = rewinds.notice(row, &item, learned)?;
+                        let response = entry.response.as_ref().map(|response| &*response.id);
+                        item.rewind = rewinds.notice(row, &item, response, learned)?;
                     }
                     return Ok(each(&item));
                 }
                 if chosen.is_whole() {
-                    rewinds.pass(row, &item);
+                    rewinds.pass(row, &item, entry.response.as_ref().map(|response| &*response.id));
                 }
                 Ok(ControlFlow::Continue(()))
             })();

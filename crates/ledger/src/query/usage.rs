@@ -4,6 +4,7 @@
 //! the sums of quarters of an hour are read.
 
 mod groups;
+mod sessions;
 mod tally;
 
 use jiff::tz::TimeZone;
@@ -16,6 +17,7 @@ use crate::ledger::Ledger;
 use crate::project::quarters::QUARTER;
 use crate::wire::UsageReport;
 use groups::Groups;
+pub use sessions::{Costs, costs};
 use tally::Tally;
 
 /// What to group by.

@@ -9,6 +9,7 @@ use super::pattern::Pattern;
 use super::texts::{Texts, by_column};
 use crate::Result;
 use crate::ids::{EntryId, PackedId, SessionRow};
+use crate::query::listed;
 use crate::query::sessions::title;
 use crate::wire::{Nearby, SearchHit};
 
@@ -43,6 +44,7 @@ struct Session {
     agent: Option<String>,
     title: Option<String>,
     project: Option<String>,
+    slug: Option<String>,
     cwd: Option<String>,
     part: String,
     state: String,
@@ -215,7 +217,7 @@ impl<'c> Teller<'c> {
                 .conn
                 .prepare_cached(
                     "SELECT session_id, format, nullif(agent, ''),
-                            coalesce(project, cwd), cwd, part, state, parent_id
+                            project, nullif(cwd, ''), part, state, parent_id
                        FROM sessions WHERE id = ?1",
                 )?
                 .query_row([row], |row| {
@@ -224,7 +226,8 @@ impl<'c> Teller<'c> {
                         format: row.get(1)?,
                         agent: row.get(2)?,
                         title: None,
-                        project: row.get(3)?,
+                        project: None,
+                        slug: row.get(3)?,
                         cwd: row.get(4)?,
                         part: row.get(5)?,
                         state: row.get(6)?,
@@ -233,7 +236,16 @@ impl<'c> Teller<'c> {
                 })
                 .optional()?;
             let session = match session {
-                Some(session) => Session { title: title(self.conn, SessionRow(row))?, ..session },
+                Some(session) => {
+                    let (slug, cwd) = (session.slug.as_deref(), session.cwd.as_deref());
+                    let place = listed::place(self.conn, slug, cwd)?;
+                    let name = listed::project_name(place.as_deref(), slug).to_owned();
+                    Session {
+                        title: title(self.conn, SessionRow(row))?,
+                        project: Some(name).filter(|name| !name.is_empty()),
+                        ..session
+                    }
+                }
                 None => Session::default(),
             };
             vacant.insert(session);
@@ -244,6 +256,7 @@ impl<'c> Teller<'c> {
             hit.agent = session.agent.clone();
             hit.title = session.title.clone();
             hit.project = session.project.clone();
+            hit.slug = session.slug.clone();
             hit.cwd = session.cwd.clone();
             hit.part = Some(session.part.clone());
             hit.state = Some(session.state.clone());
@@ -282,7 +295,10 @@ impl<'c> Teller<'c> {
             .query_row([hit.number], |row| {
                 hit.format = row.get(0)?;
                 hit.agent = row.get(1)?;
-                hit.project = row.get(2)?;
+                // The prompt list knows the folder.
+                hit.cwd = row.get(2)?;
+                let name = hit.cwd.as_deref().map(|cwd| listed::project_name(Some(cwd), None));
+                hit.project = name.filter(|name| !name.is_empty()).map(str::to_owned);
                 hit.name = row.get(3)?;
                 let written: Option<i64> = row.get(4)?;
                 if hit.kind == "note" || hit.kind == "cron_jobs" {

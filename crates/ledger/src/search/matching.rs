@@ -105,12 +105,6 @@ impl Matches {
     }
 }
 
-/// The entries that hold a word, where nothing else is asked about them.
-pub(crate) fn entries_of(index: &Index<'_>, word: &str, mask: u8) -> Result<Matches> {
-    let Postings { hits, list } = index.entries_of(word, mask)?;
-    Ok(Matches { list, others: Vec::new(), hits: vec![hits] })
-}
-
 /// The entries that hold all of `wanted` and none of `unwanted` in the columns of `mask`.
 pub(crate) fn find(
     index: &Index<'_>,

@@ -6,15 +6,18 @@
 
 mod filter;
 mod hits;
-mod index;
+pub(crate) mod index;
 mod matching;
 mod newest;
 mod pattern;
 mod rank;
 mod scan;
+mod set;
 mod texts;
 mod versions;
 mod words;
+
+use std::ops::ControlFlow;
 
 use quipu_transcript::search::query::{Filter, Place, Query};
 use rusqlite::Connection;
@@ -28,10 +31,17 @@ use index::{Index, columns};
 use matching::Matches;
 use newest::newest;
 use pattern::Pattern;
+use set::EntrySet;
 use versions::Versions;
 
 /// Where is looked unless somebody says otherwise: everywhere but in the model's reasoning.
 const EVERYWHERE: u8 = columns::TOOL_RESULT | columns::TOOL_INPUT | columns::PROSE;
+
+/// A match that is shown: where it is among them, and how well it fits.
+type Shown = (usize, Option<f64>);
+
+/// So many hits are read together.
+const PAGE: usize = 256;
 
 /// What comes first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -62,9 +72,24 @@ pub struct SearchRequest {
 
 /// Finds entries.
 pub fn search(ledger: &Ledger, request: &SearchRequest) -> Result<SearchAnswer> {
+    let mut hits = Vec::new();
+    let answer = search_each(ledger, request, &mut |_, hit| {
+        hits.push(hit);
+        ControlFlow::Continue(())
+    })?;
+    Ok(SearchAnswer { hits, ..answer })
+}
+
+/// The same, told hit by hit: `each` is given how many there are in all, and the next of them, until
+/// it has heard enough. The answer itself has no hits.
+pub fn search_each(
+    ledger: &Ledger,
+    request: &SearchRequest,
+    each: &mut dyn FnMut(u64, SearchHit) -> ControlFlow<()>,
+) -> Result<SearchAnswer> {
     // One state of the ledger for all questions, whoever writes meanwhile.
     let tx = ledger.conn().unchecked_transaction()?;
-    answer(&tx, request).map_err(|error| match error {
+    answer(&tx, request, each).map_err(|error| match error {
         Error::Sqlite(error)
             if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) =>
         {
@@ -74,7 +99,11 @@ pub fn search(ledger: &Ledger, request: &SearchRequest) -> Result<SearchAnswer> 
     })
 }
 
-fn answer(conn: &Connection, request: &SearchRequest) -> Result<SearchAnswer> {
+fn answer(
+    conn: &Connection,
+    request: &SearchRequest,
+    each: &mut dyn FnMut(u64, SearchHit) -> ControlFlow<()>,
+) -> Result<SearchAnswer> {
     let Query { filters, places, .. } = &request.query;
     let mut pattern = Pattern::of(&request.query)?;
     if let Some(text) = &request.exact {
@@ -90,20 +119,36 @@ fn answer(conn: &Connection, request: &SearchRequest) -> Result<SearchAnswer> {
     let versions = Versions::read(conn)?;
     let only_word =
         pattern.only_word().filter(|_| request.order == Order::Newest && wanted.is_empty());
-    let (mut matches, scanned) = match only_word {
+    let (matches, scanned, total, shown) = match only_word {
         // Neither ranked nor filtered: which entries there are is enough.
-        Some(word) => (matching::entries_of(&index, word, mask)?, None),
-        None => find(conn, &index, &pattern, &wanted, mask)?,
+        Some(word) => {
+            let mut entries = index.entries_of(word, mask)?;
+            versions.keep_newest_of(&mut entries);
+            let total = entries.len();
+            let (matches, shown) = newest_of(conn, &entries, request.limit.unwrap_or(total))?;
+            (matches, None, total, shown)
+        }
+        None => {
+            let (mut matches, scanned) = find(conn, &index, &pattern, &wanted, mask)?;
+            wanted.apply(&mut matches)?;
+            versions.keep_newest(&mut matches)?;
+            let total = matches.len();
+            let limit = request.limit.unwrap_or(total);
+            let shown = match request.order {
+                Order::Best if !pattern.wanted.is_empty() => best(conn, &index, &matches, limit)?,
+                _ => by_time(conn, &matches, limit)?,
+            };
+            (matches, scanned, total, shown)
+        }
     };
-    wanted.apply(&mut matches)?;
-    versions.keep_newest(&mut matches)?;
-    let total = matches.len();
-    let limit = request.limit.unwrap_or(total);
-    let shown = match request.order {
-        Order::Best if !pattern.wanted.is_empty() => best(conn, &index, &matches, limit)?,
-        _ => by_time(conn, &matches, limit)?,
-    };
-    let hits = tell(conn, &pattern, request.around, &versions, &matches, &shown)?;
+    let mut teller = Teller::new(conn, &pattern, request.around);
+    'told: for page in shown.chunks(PAGE) {
+        for hit in tell(&mut teller, &versions, &matches, page)? {
+            if each(total as u64, hit).is_break() {
+                break 'told;
+            }
+        }
+    }
     let mut gaps = gaps(conn)?;
     if let Some(scanned) = &scanned {
         // What was read whole is not missing.
@@ -113,22 +158,19 @@ fn answer(conn: &Connection, request: &SearchRequest) -> Result<SearchAnswer> {
     if total == 0 && mask & columns::THINKING == 0 && !pattern.wanted.is_empty() {
         gaps.in_thinking = in_thinking(&index, &pattern, filters, conn)?;
     }
-    Ok(SearchAnswer { hits, total: total as u64, gaps, scanned })
+    Ok(SearchAnswer { hits: Vec::new(), total: total as u64, gaps, scanned })
 }
 
 /// Tells about the matches at these places. They are read in the order in which they are stored, so
 /// that each chunk is opened once.
 fn tell(
-    conn: &Connection,
-    pattern: &Pattern,
-    around: usize,
+    teller: &mut Teller<'_>,
     versions: &Versions,
     matches: &Matches,
-    shown: &[(usize, Option<f64>)],
+    shown: &[Shown],
 ) -> Result<Vec<SearchHit>> {
     let mut order: Vec<usize> = (0..shown.len()).collect();
     order.sort_unstable_by_key(|at| shown.get(*at).map(|shown| shown.0));
-    let mut teller = Teller::new(conn, pattern, around);
     let mut hits: Vec<SearchHit> = vec![SearchHit::default(); shown.len()];
     for at in order {
         let (Some((place, score)), Some(hit)) = (shown.get(at), hits.get_mut(at)) else { continue };
@@ -242,7 +284,7 @@ fn best(
     index: &Index<'_>,
     matches: &Matches,
     limit: usize,
-) -> Result<Vec<(usize, Option<f64>)>> {
+) -> Result<Vec<Shown>> {
     let weights = rank::Weights::new(index.totals(), matches.hits());
     let mut scored = rank::best(conn, &weights, matches, limit)?;
     scored.sort_unstable_by(|one, other| {
@@ -268,17 +310,24 @@ fn best(
 }
 
 /// The newest of the matches, in order.
-fn by_time(
-    conn: &Connection,
-    matches: &Matches,
-    limit: usize,
-) -> Result<Vec<(usize, Option<f64>)>> {
+fn by_time(conn: &Connection, matches: &Matches, limit: usize) -> Result<Vec<Shown>> {
     let found = newest(conn, matches.list(), |found| found.entry, limit)?;
     Ok(found
         .into_iter()
         .filter_map(|(_, entry)| matches.find(entry))
         .map(|at| (at, None))
         .collect())
+}
+
+/// The newest of the entries that hold a word, and their order.
+fn newest_of(conn: &Connection, entries: &EntrySet, limit: usize) -> Result<(Matches, Vec<Shown>)> {
+    let newest = newest::newest_of(conn, entries, limit)?;
+    let mut found: Vec<(i64, u8)> = newest.iter().map(|(_, entry)| (*entry, 0)).collect();
+    found.sort_unstable();
+    let matches = Matches::without_words(&found);
+    let shown = newest.iter().filter_map(|(_, entry)| Some((matches.find(*entry)?, None)));
+    let shown = shown.collect();
+    Ok((matches, shown))
 }
 
 /// What the index does not hold.

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 
 use rusqlite::{Connection, OptionalExtension};
 
+use super::set::EntrySet;
 use crate::Result;
 
 /// Up to this many entries are looked up one by one.
@@ -29,7 +30,25 @@ pub(crate) fn newest<T>(
             found.push((time(conn, entry)?, entry));
         }
     } else {
-        found = by_session(conn, items, &entry_of, limit)?;
+        let provisional = items.partition_point(|item| entry_of(item) < 0);
+        let regular = items.get(provisional..).unwrap_or_default();
+        let is_wanted = |entry: i64| regular.binary_search_by_key(&entry, &entry_of).is_ok();
+        let provisional = items.iter().take(provisional).map(&entry_of);
+        found = by_session(conn, provisional, &is_wanted, limit)?;
+    }
+    keep_newest(&mut found, limit);
+    Ok(found)
+}
+
+/// The `limit` newest of a set of entries; the newest first.
+pub(crate) fn newest_of(conn: &Connection, entries: &EntrySet, limit: usize) -> Result<Vec<Timed>> {
+    let mut found = Vec::new();
+    if entries.len() <= FEW.max(limit) {
+        let mut all: Vec<i64> = entries.iter().collect();
+        times(conn, &mut all, &mut found)?;
+    } else {
+        let is_wanted = |entry: i64| entries.contains(entry);
+        found = by_session(conn, entries.provisional(), &is_wanted, limit)?;
     }
     keep_newest(&mut found, limit);
     Ok(found)
@@ -43,21 +62,18 @@ fn time(conn: &Connection, entry: i64) -> Result<Option<i64>> {
         .flatten())
 }
 
-fn by_session<T>(
+fn by_session(
     conn: &Connection,
-    items: &[T],
-    entry_of: &impl Fn(&T) -> i64,
+    provisional: impl Iterator<Item = i64>,
+    is_wanted: &dyn Fn(i64) -> bool,
     limit: usize,
 ) -> Result<Vec<Timed>> {
     // What belongs to no session, and provisional entries, whose sessions do not count them.
-    let provisional = items.partition_point(|item| entry_of(item) < 0);
     let mut found = Vec::new();
-    for entry in items.iter().take(provisional).map(entry_of) {
+    for entry in provisional {
         found.push((time(conn, entry)?, entry));
     }
-    let regular = items.get(provisional..).unwrap_or_default();
-    let is_wanted = |entry: i64| regular.binary_search_by_key(&entry, entry_of).is_ok();
-    of_session(conn, None, &is_wanted, &mut found)?;
+    of_session(conn, None, is_wanted, &mut found)?;
     keep_newest(&mut found, limit);
     let mut statement = conn.prepare_cached(
         "SELECT id, updated_at FROM sessions INDEXED BY sessions_by_time ORDER BY updated_at DESC",
@@ -70,7 +86,7 @@ fn by_session<T>(
             break;
         }
         let before = found.len();
-        of_session(conn, Some(session), &is_wanted, &mut found)?;
+        of_session(conn, Some(session), is_wanted, &mut found)?;
         if found.len() > before {
             keep_newest(&mut found, limit);
         }
@@ -95,11 +111,44 @@ fn of_session(
         "SELECT id FROM entry_rows INDEXED BY entries_by_session WHERE session IS ?1",
     )?;
     let mut rows = statement.query([session])?;
+    let mut wanted = Vec::new();
     while let Some(row) = rows.next()? {
         let entry = row.get(0)?;
         if is_wanted(entry) {
-            found.push((time(conn, entry)?, entry));
+            wanted.push(entry);
         }
     }
+    times(conn, &mut wanted, found)
+}
+
+/// Adds the times of entries. Those that stand close together are read in one go.
+fn times(conn: &Connection, entries: &mut [i64], found: &mut Vec<Timed>) -> Result<()> {
+    /// So few are looked up one by one.
+    const ALONE: usize = 16;
+    /// For each that is wanted, as many others may be read.
+    const OTHERS: i64 = 8;
+    entries.sort_unstable();
+    let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return Ok(()) };
+    let is_dense = last.saturating_sub(*first) / OTHERS < entries.len() as i64;
+    if entries.len() < ALONE || !is_dense {
+        for entry in entries {
+            found.push((time(conn, *entry)?, *entry));
+        }
+        return Ok(());
+    }
+    let mut statement =
+        conn.prepare_cached("SELECT id, time FROM entry_rows WHERE id BETWEEN ?1 AND ?2")?;
+    let mut rows = statement.query((first, last))?;
+    let mut wanted = entries.iter().copied().peekable();
+    while let Some(row) = rows.next()? {
+        let entry: i64 = row.get(0)?;
+        while let Some(absent) = wanted.next_if(|wanted| *wanted < entry) {
+            found.push((None, absent));
+        }
+        if wanted.next_if_eq(&entry).is_some() {
+            found.push((row.get(1)?, entry));
+        }
+    }
+    found.extend(wanted.map(|absent| (None, absent)));
     Ok(())
 }

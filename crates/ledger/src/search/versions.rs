@@ -5,6 +5,7 @@ use foldhash::{HashMap, HashMapExt, HashSet};
 use rusqlite::Connection;
 
 use super::matching::Matches;
+use super::set::EntrySet;
 use crate::Result;
 
 /// Which version comes after which.
@@ -40,6 +41,22 @@ impl Versions {
     /// Whether there is a newer version.
     pub(crate) fn is_older(&self, entry: i64) -> bool {
         self.newer.contains_key(&entry)
+    }
+
+    /// The same where matches are no more than a set.
+    pub(crate) fn keep_newest_of(&self, entries: &mut EntrySet) {
+        let mut older = Vec::new();
+        for old in self.newer.keys().copied().filter(|old| entries.contains(*old)) {
+            let mut next = old;
+            while let Some(newer) = self.newer.get(&next).filter(|newer| **newer > next) {
+                next = *newer;
+                if entries.contains(next) {
+                    older.push(old);
+                    break;
+                }
+            }
+        }
+        older.into_iter().for_each(|old| entries.remove(old));
     }
 
     /// Leaves out the entries of which a newer version matches, too.

@@ -13,15 +13,21 @@ mod context;
 mod fork;
 mod import;
 pub(crate) mod meta;
+mod route;
+pub mod senders;
 pub(crate) mod sessions;
 mod tree;
 mod turn;
 mod work;
 
 use std::path::Path;
+use std::time::Duration;
+
+use quipu_transcript::key::SessionKey;
 
 pub use append::{Append, Appended, Expect};
 pub use fork::Fork;
+pub use route::Routed;
 pub use sessions::{NativeSession, NewSession};
 pub use tree::{Branch, Node};
 
@@ -58,6 +64,11 @@ impl Store {
     /// The ledger, for reading.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    /// How long a call waits for another writer before it fails; ten seconds if nothing is said.
+    pub fn set_longest_wait(&mut self, longest: Duration) -> Result<()> {
+        self.ledger.set_longest_wait(longest)
     }
 
     /// How many records of sessions were decoded for contexts so far.
@@ -112,8 +123,12 @@ impl Store {
         Ok(())
     }
 
-    /// The row of the session that a person means: by its id or the beginning of it, or its key.
+    /// The row of the session that is meant: by the key that leads to it now, its id, or the
+    /// beginning of its id. The first two take the same time however many sessions there are.
     pub fn find(&self, name: &str) -> Result<SessionRow> {
-        crate::query::find_session(&self.ledger, name)
+        match self.by_key(&SessionKey::parse(name))? {
+            Some(session) => Ok(session.row),
+            None => crate::query::find_session(&self.ledger, name),
+        }
     }
 }

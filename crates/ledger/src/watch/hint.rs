@@ -98,6 +98,7 @@ mod tests {
                 format: quipu_transcript::format::by_name(name).unwrap(),
                 path: path.into(),
                 selection: Default::default(),
+                retention: Default::default(),
             })
             .to_vec()
     }

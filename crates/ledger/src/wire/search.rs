@@ -78,8 +78,10 @@ pub struct SearchHit {
     pub agent: Option<String>,
     /// The session's title, or its first prompt.
     pub title: Option<String>,
-    /// The project folder, or where the session worked.
+    /// The project's name: the last folder of its path.
     pub project: Option<String>,
+    /// Claude Code's name of the project's folder.
+    pub slug: Option<String>,
     /// The first working directory.
     pub cwd: Option<String>,
     /// The session's part: `transcript`, `agent`, `subagent`, `prompt_history`.

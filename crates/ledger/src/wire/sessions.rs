@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// One session of the index.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Session {
     /// The agent's id; of a sub-agent `<parent>/<file>`.
     pub id: String,
@@ -49,6 +49,9 @@ pub struct Session {
     pub models: Vec<String>,
     /// Tokens of all its turns, those that were read from or written to a cache included.
     pub tokens: u64,
+    /// What its responses cost, in US dollars: each counted once over all sessions, without those of
+    /// its sub-agents; `null` if none of them has a price.
+    pub cost_usd: Option<f64>,
     /// `live`, `archived`, `deleted`, `gone` or `lost`.
     pub state: String,
     /// The session that it works for.

@@ -30,8 +30,10 @@ pub struct StoryHead {
     pub fork_of: Option<String>,
     /// The session that it goes on in.
     pub continued_in: Option<String>,
-    /// The folder that groups sessions by project.
+    /// The project's name: the last folder of its path.
     pub project: Option<String>,
+    /// Claude Code's name of the project's folder.
+    pub slug: Option<String>,
     /// The first working directory.
     pub cwd: Option<String>,
     /// The last git branch.
@@ -208,10 +210,10 @@ impl<'a> ShownEntry<'a> {
             images: 0,
             compaction: None,
             folded: item.folded.map(Folded::as_str),
-            rewind: item
-                .rewind
-                .as_ref()
-                .map(|Rewind { to_turn, to }| ShownRewind { to_turn: *to_turn, to: to.as_deref() }),
+            rewind: item.rewind.as_ref().map(|Rewind { to_turn, to, .. }| ShownRewind {
+                to_turn: *to_turn,
+                to: to.as_deref(),
+            }),
             is_error: item.is_error,
             interrupted: item.is_interrupt,
             provisional: item.is_provisional,

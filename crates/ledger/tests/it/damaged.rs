@@ -249,3 +249,32 @@ fn one_file_comes_back_by_its_name() {
     assert_eq!(names(name.rsplit('/').next().unwrap()).unwrap().len(), 2);
     assert!(matches!(names("EMORY.md"), Err(quipu_ledger::Error::NoMatch { .. })));
 }
+
+/// What is wrong with a compressed file is said as it is.
+#[test]
+fn the_damage_is_named() {
+    let said = |bytes: Vec<u8>| {
+        let home = Home::quick();
+        home.write(".openclaw/agents/main/sessions/old.jsonl.zst", bytes);
+        home.sync();
+        home.one::<String>("SELECT why FROM damaged")
+    };
+    let text: String = (0..2000).map(|number| format!("{{\"n\":{}}}\n", number * 7919)).collect();
+    let mut encoder = zstd::stream::Encoder::new(Vec::new(), 3).unwrap();
+    encoder.include_checksum(true).unwrap();
+    std::io::Write::write_all(&mut encoder, text.as_bytes()).unwrap();
+    let sound = encoder.finish().unwrap();
+    assert_eq!(said(sound[..sound.len() / 2].to_vec()), "it ends in the middle");
+    assert_eq!(said(b"plain text, whatever its name says".to_vec()), "its bytes are no zstd");
+    let more = [sound.clone(), b"plain text behind it".to_vec()].concat();
+    assert_eq!(said(more), "what follows its first part is no zstd");
+    let mut last = sound.clone();
+    *last.last_mut().unwrap() ^= 1;
+    assert_eq!(said(last), "some of its bytes were changed: its checksum does not fit");
+    for at in [10, sound.len() / 3, sound.len() / 2, sound.len() - 20] {
+        let mut flipped = sound.clone();
+        flipped[at] ^= 4;
+        let said = said(flipped);
+        assert!(said.contains("damaged") || said.contains("checksum"), "byte {at}: {said}");
+    }
+}

@@ -22,6 +22,16 @@ fn the_schema_page_shows_the_schema() {
     }
 }
 
+#[test]
+fn the_store_page_shows_agents_that_work() {
+    let page = read("docs/store.md");
+    for file in ["crates/ledger/examples/agent.rs", "docs/examples/agent.sh"] {
+        let agent = read(file);
+        assert!(page.contains(agent.trim_end()), "docs/store.md differs from {file}");
+        assert!(agent.lines().count() <= 36, "{file} is no short loop any more");
+    }
+}
+
 /// The numbers that the requirements have.
 fn requirements() -> BTreeSet<u32> {
     [

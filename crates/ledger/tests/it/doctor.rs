@@ -463,3 +463,60 @@ fn damage_to_what_waits_is_found() {
         assert!(!damaged.exists(), "half a file passes for a whole one");
     }
 }
+
+/// Who reads only `checks` must not take a check that found something for one that found nothing.
+#[test]
+fn a_check_that_found_something_is_not_fine() {
+    let home = Home::quick();
+    home.write(MAIN, line("user", &uuid(1), None, "collected"));
+    home.sync();
+    let fine = |diagnosis: &Diagnosis, name: &str| {
+        let check = diagnosis.checks.iter().find(|check| check.check == name).unwrap();
+        check.fine.clone()
+    };
+    let before = examine(&home, false);
+    assert!(before.checks.iter().all(|check| check.fine.is_some()), "{:?}", said(&before));
+    home.append(MAIN, line("user", &uuid(2), None, "not collected"));
+    let after = examine(&home, false);
+    for check in &after.checks {
+        let found = after.findings.iter().any(|finding| finding.check == check.check);
+        assert_eq!(check.fine.is_none(), found, "{}", check.check);
+    }
+    assert_eq!(fine(&after, "risk"), None);
+}
+
+/// SQLite describes a damaged file in hundreds of lines.
+#[test]
+fn what_sqlite_says_is_told_in_short_lines() {
+    let home = varied();
+    let mut bytes = fs::read(home.ledger_path()).unwrap();
+    let pages = bytes.len() / PAGE;
+    for page in (2..pages).step_by(3) {
+        bytes[page * PAGE..][..64].fill(0xa5);
+    }
+    fs::write(home.ledger_path(), bytes).unwrap();
+    for is_deep in [false, true] {
+        let diagnosis = examine(&home, is_deep);
+        assert!(!diagnosis.ok);
+        for finding in &diagnosis.findings {
+            for text in finding.examples.iter().chain([&finding.what]) {
+                assert!(!text.contains('\n') && text.chars().count() < 400, "{text}");
+            }
+        }
+    }
+}
+
+/// What may not be understood yet is worth a warning, also from the doctor.
+#[test]
+fn a_database_of_a_newer_release() {
+    let home = Home::new();
+    crate::rows::real(&home, "imported", crate::rows::DATABASE);
+    home.sync();
+    assert!(said(&examine(&home, false)).iter().all(|said| !said.contains("newer release")));
+    crate::rows::change(&home, "PRAGMA user_version = 4711");
+    home.sync();
+    let diagnosis = examine(&home, false);
+    let newer = diagnosis.findings.iter().find(|f| f.what.contains("newer release")).unwrap();
+    assert_eq!((newer.check.as_str(), newer.severity), ("sources", Severity::Warning));
+    assert!(newer.examples[0].contains("schema 4711"), "{:?}", newer.examples);
+}

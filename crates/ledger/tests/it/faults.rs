@@ -260,6 +260,7 @@ fn sync_from(home: &Home, folders: &[&str]) -> SyncReport {
             format: format::by_name("claude-code").unwrap(),
             path: home.path(folder),
             selection: quipu_ledger::Selection::default(),
+            retention: Default::default(),
         })
         .collect();
     quipu_ledger::collect(&mut home.open(), &roots, &mut |_| {}).unwrap()
@@ -655,6 +656,43 @@ fn status_says_how_long_the_oldest_transcript_has() {
     assert_eq!(oldest.days_left, Some(9));
     let oldest = of(&status, "openclaw").oldest.clone().unwrap();
     assert_eq!(oldest.days_left, None, "OpenClaw deletes nothing by itself");
+    assert_eq!((oldest.cleanup_days, oldest.cleanup_from.as_str()), (None, "default"));
+}
+
+/// Agents' own settings are never opened: what a person says of them counts, in `status` and for the
+/// doctor.
+#[test]
+fn a_person_says_how_long_transcripts_are_kept() {
+    use quipu_ledger::Retention;
+    let home = Home::quick();
+    home.sync();
+    home.write(&path_of(1), lines(0..1));
+    let file = File::options().write(true).open(home.path(&path_of(1))).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(26 * 24 * 3600)).unwrap();
+    let asked = |retention: Retention| {
+        let mut roots = home.roots();
+        roots.iter_mut().for_each(|root| root.retention = retention);
+        let status = quipu_ledger::status(&home.open(), &roots).unwrap();
+        let oldest = of(&status, "claude-code").oldest.clone().unwrap();
+        let diagnosis = quipu_ledger::doctor(&home.ledger_path(), &roots, false, &mut |_| {});
+        let warnings: Vec<String> = diagnosis
+            .findings
+            .iter()
+            .filter(|finding| finding.severity == quipu_ledger::wire::Severity::Warning)
+            .map(|finding| finding.what.clone())
+            .collect();
+        (oldest.days_left, oldest.cleanup_from, warnings.join("; "))
+    };
+    let (days, from, warning) = asked(Retention::Assumed);
+    assert_eq!((days, from.as_str()), (Some(4), "default"));
+    assert!(warning.contains("if it keeps them for its default of 30 days"), "{warning}");
+    let (days, from, warning) = asked(Retention::Days(90));
+    assert_eq!((days, from.as_str(), warning.as_str()), (Some(64), "configuration", ""));
+    let (days, _, warning) = asked(Retention::Days(28));
+    assert_eq!(days, Some(2));
+    assert!(warning.ends_with("because `retention.claude-code` in the configuration is 28"));
+    let (days, from, warning) = asked(Retention::Forever);
+    assert_eq!((days, from.as_str(), warning.as_str()), (None, "configuration", ""));
 }
 
 #[test]

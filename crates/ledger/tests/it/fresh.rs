@@ -78,6 +78,8 @@ fn a_writer_that_does_not_end_is_not_waited_for() {
     writer.execute_batch("BEGIN IMMEDIATE").unwrap();
     let (reader, fresh) = refresh(&home, "here", Patience::Short);
     assert!(fresh.was_busy && fresh.is_behind());
+    let new = line(2, "second").len() as u64;
+    assert_eq!((fresh.pending_bytes, fresh.pending_files), (Some(new), 1), "what is known");
     assert_eq!(quipu_ledger::sessions(&reader.ledger, &<_>::default(), None).unwrap().total, 1);
     writer.execute_batch("ROLLBACK").unwrap();
     let (_, fresh) = refresh(&home, "here", Patience::Short);

@@ -64,6 +64,7 @@ impl Home {
                 format: format::by_name(name).unwrap(),
                 path: self.path(folder),
                 selection: Selection::default(),
+                retention: Default::default(),
             })
             .collect()
     }

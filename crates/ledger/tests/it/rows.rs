@@ -1122,3 +1122,25 @@ fn killed_while_rows_are_collected() {
         assert_eq!(restored(&home, &format!("s{session}.jsonl")).lines().count(), rows as usize);
     }
 }
+
+/// What a database says about keys has no file of its own; `restore` finds it by the name that it
+/// gives it.
+#[test]
+fn the_index_in_a_database_is_given_back_by_name() {
+    let home = Home::new();
+    real(&home, "imported", DATABASE);
+    sync(&home);
+    let to = |name: &str| home.scratch(name);
+    for (number, name) in
+        ["sessions.json", "openclaw-agent.sqlite/sessions.json", "openclaw-agent.sqlite"]
+            .into_iter()
+            .enumerate()
+    {
+        let what = quipu_ledger::What::Source(Path::new(name));
+        let to = to(&format!("restored{number}"));
+        let report = quipu_ledger::restore(&home.open(), what, &to, Generations::Newest).unwrap();
+        let paths: Vec<&str> = report.restored.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!(paths.len(), 1, "{name}: {paths:?}");
+        assert!(paths[0].ends_with("openclaw-agent.sqlite/sessions.json"), "{name}: {paths:?}");
+    }
+}

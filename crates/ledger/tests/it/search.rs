@@ -477,3 +477,65 @@ fn the_unterminated_end_of_a_file_is_found() {
     assert_eq!(ask(&home, &exact("needle")).total, 1);
     assert_eq!(ask(&home, &SearchRequest { order: Order::Newest, ..request("needle") }).total, 1);
 }
+
+/// The newest of a frequent word are the same however they are found: by a set of entries, or by
+/// looking at the time of each.
+#[test]
+fn newest_first_is_by_time_whatever_the_number() {
+    let home = Home::quick();
+    for session in 1..=30_u32 {
+        let mut lines = String::new();
+        for number in 0..200_u32 {
+            let minute = (session * 7 + number * 11) % 60;
+            let day = 1 + (session * 13 + number / 50) % 28;
+            let uuid = format!("{session:08}-0000-4000-8000-{number:012}");
+            lines.push_str(&format!(
+                "{{\"type\":\"user\",\"uuid\":\"{uuid}\",\"timestamp\":\"2026-10-{day:02}T10:{minute:02}:00Z\",\"message\":{{\"role\":\"user\",\"content\":\"common word{number}\"}}}}\n"
+            ));
+        }
+        let path = format!(".claude/projects/-p/{session:08}-0000-4000-8000-000000000001.jsonl");
+        home.write(&path, lines);
+    }
+    home.sync();
+    let ledger = home.open();
+    let ask = |words: &str, limit: Option<usize>| {
+        let now = jiff::Timestamp::from_second(1_793_000_000).unwrap();
+        let query =
+            quipu_transcript::search::query::parse(words, &now.to_zoned(jiff::tz::TimeZone::UTC));
+        let request = quipu_ledger::SearchRequest {
+            query: query.unwrap(),
+            order: quipu_ledger::Order::Newest,
+            limit,
+            ..quipu_ledger::SearchRequest::default()
+        };
+        quipu_ledger::search(&ledger, &request).unwrap()
+    };
+    let all = ask("common", None);
+    assert_eq!((all.total, all.hits.len()), (6000, 6000));
+    assert!(all.hits.windows(2).all(|pair| pair[0].time >= pair[1].time));
+    let first = ask("common", Some(50));
+    let numbers = |hits: &[quipu_ledger::wire::SearchHit]| -> Vec<i64> {
+        hits.iter().map(|hit| hit.number).collect()
+    };
+    assert_eq!(first.total, 6000);
+    assert_eq!(numbers(&first.hits), numbers(&all.hits)[..50]);
+    // Through the list of postings, which filters need.
+    assert_eq!(numbers(&ask("common role:user", Some(50)).hits), numbers(&first.hits));
+    // Told one by one, until it is enough.
+    let mut heard = 0;
+    let request = quipu_ledger::SearchRequest {
+        query: quipu_transcript::search::query::Query::literal("common"),
+        ..quipu_ledger::SearchRequest::default()
+    };
+    quipu_ledger::search_each(&ledger, &request, &mut |total, _| {
+        assert_eq!(total, 6000);
+        heard += 1;
+        if heard == 3 {
+            std::ops::ControlFlow::Break(())
+        } else {
+            std::ops::ControlFlow::Continue(())
+        }
+    })
+    .unwrap();
+    assert_eq!(heard, 3);
+}

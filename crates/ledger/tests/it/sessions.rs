@@ -255,3 +255,40 @@ fn a_session_that_is_forgotten_has_the_title_of_the_list() {
         assert_eq!(listed.title.as_deref(), Some(title));
     }
 }
+
+/// What each session cost adds up to the bill, and a file without a line is there for who asks.
+#[test]
+fn costs_add_up_and_empty_files_are_listed() {
+    use quipu_transcript::prices::Prices;
+    let home = Home::quick();
+    copy(&fixtures("claude-code"), &home.path(".claude"));
+    copy(&fixtures("openclaw"), &home.path(".openclaw"));
+    home.write(".openclaw/agents/main/sessions/nothing.jsonl", "");
+    let id = "0000beef-0000-4000-8000-000000000001";
+    home.write(&format!(".claude/projects/-p/{id}.jsonl"), "");
+    home.sync();
+    let ledger = home.open();
+    let all = Filter { all: true, ..Filter::default() };
+    let found = quipu_ledger::sessions(&ledger, &all, None).unwrap();
+    assert_eq!((found.sessions.len(), found.rows.len()), (found.total, found.total));
+    for empty in ["nothing", id] {
+        let session = found.sessions.iter().find(|session| session.id == empty).unwrap();
+        assert_eq!((session.lines, session.size, session.state.as_str()), (0, 0, "live"));
+        let filter = Filter::default();
+        let some = quipu_ledger::sessions(&ledger, &filter, None).unwrap();
+        assert!(some.sessions.iter().all(|session| session.id != empty));
+    }
+    let prices = Prices::default();
+    let costs = quipu_ledger::costs(&ledger, &prices).unwrap();
+    let sum: f64 = found.rows.iter().flatten().filter_map(|row| costs.of(*row)).sum();
+    let request = quipu_ledger::UsageRequest {
+        by: quipu_ledger::UsageBy::Day,
+        since: None,
+        until: None,
+        sessions: None,
+        zone: jiff::tz::TimeZone::UTC,
+        prices: &prices,
+    };
+    let bill = quipu_ledger::usage(&ledger, &request).unwrap().unwrap().total.cost_usd.unwrap();
+    assert!(bill > 0.0 && (sum - bill).abs() < 1e-6, "{sum} is not {bill}");
+}

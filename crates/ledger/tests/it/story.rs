@@ -417,3 +417,73 @@ fn every_told_entry_of_every_fixture_is_told_whatever_is_opened() {
         assert!(tree(&ledger, id).is_ok());
     }
 }
+
+/// An agent that goes back in the middle of a turn leaves what it said.
+#[test]
+fn going_back_inside_a_turn_is_marked() {
+    let lines = [
+        claw("00000001", "", "user", "prompt"),
+        claw("00000002", "00000001", "assistant", "first try"),
+        claw("00000003", "00000002", "assistant", "goes on"),
+        claw("00000004", "00000001", "assistant", "second try"),
+        claw("00000005", "00000004", "assistant", "goes on again"),
+    ];
+    let home = collected(CLAW, text(&lines));
+    let ledger = home.open();
+    let story = Story::find(&ledger, "s").unwrap();
+    let mut marked = Vec::new();
+    story
+        .tell(&Choice::default(), &mut |item| {
+            marked.extend(
+                item.rewind.as_ref().map(|rewind| {
+                    (item.words().into_owned(), rewind.to_turn, rewind.is_within_turn)
+                }),
+            );
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(marked, [("second try".to_owned(), Some(1), true)]);
+}
+
+/// Words that came beside a call were not left when the next answer hangs off the call's result.
+#[test]
+fn words_beside_a_call_are_not_left() {
+    let answer = |uuid: u32, parent: u32, response: &str, block: &str| {
+        format!(
+            r#"{{"type":"assistant","uuid":"00000000-0000-4000-8000-{uuid:012}","parentUuid":"00000000-0000-4000-8000-{parent:012}","requestId":"r{response}","message":{{"id":"{response}","role":"assistant","content":[{block}]}}}}"#
+        )
+    };
+    let call =
+        |id: &str| format!(r#"{{"type":"tool_use","id":"{id}","name":"Bash","input":{{}}}}"#);
+    let said = |text: &str| format!(r#"{{"type":"text","text":"{text}"}}"#);
+    let result = |uuid: u32, parent: u32, id: &str| {
+        format!(
+            r#"{{"type":"user","uuid":"00000000-0000-4000-8000-{uuid:012}","parentUuid":"00000000-0000-4000-8000-{parent:012}","message":{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"{id}","content":"ok"}}]}}}}"#
+        )
+    };
+    let prompt = line("user", "00000000-0000-4000-8000-000000000001", None, "prompt");
+    let lines = [
+        prompt.trim_end().to_owned(),
+        answer(2, 1, "m1", &call("t1")),
+        answer(3, 2, "m1", &said("beside the call")),
+        result(4, 2, "t1"),
+        answer(5, 4, "m2", &call("t2")),
+        result(6, 5, "t2"),
+        answer(7, 6, "m3", &said("done")),
+    ];
+    let home = collected(MAIN, text(&lines));
+    let told = told(&home, SESSION, &Choice::default());
+    assert!(told.contains("done") && !told.contains("<-"), "{told}");
+}
+
+/// What is not there is known before anything is told.
+#[test]
+fn a_choice_of_what_is_not_there() {
+    let home = collected(CLAW, text(&[claw("00000001", "", "user", "prompt")]));
+    let ledger = home.open();
+    let story = Story::find(&ledger, "s").unwrap();
+    let branch = Choice { branch: Some("zzzz".to_owned()), ..Choice::default() };
+    let turn = Choice { turn: Some(99), ..Choice::default() };
+    assert!(story.check(&branch).is_err() && story.check(&turn).is_err());
+    assert!(story.check(&Choice { turn: Some(1), ..Choice::default() }).is_ok());
+}

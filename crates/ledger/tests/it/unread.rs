@@ -41,7 +41,12 @@ fn each_is_named_with_its_reason() {
     let report = sync(&home);
     assert_eq!(report.records_added, 5);
     let expected = [
-        "2 unreadable: a session whose id cannot name a file; not read openclaw-agent.sqlite",
+        &format!(
+            "2 unreadable: a session whose id cannot name a file; not read (an empty id) \
+             {}… (400 bytes, {})",
+            "long".repeat(15),
+            &blake3::hash("long".repeat(100).as_bytes()).to_hex()[..8],
+        ),
         "1 unreadable: rows whose number is none; not read good.jsonl",
     ];
     let mut found = unread(&home);

@@ -121,6 +121,22 @@ pub(super) fn cut_by_words(text: &str) -> Option<Found> {
     has_digit.then(|| Found { at: secret.range(), rule })
 }
 
+/// Where secrets were masked before: our own names in our own brackets.
+pub(super) fn placeholders(text: &str) -> impl Iterator<Item = Range<usize>> {
+    const OPENING: &str = "[redacted:";
+    text.match_indices(OPENING).filter_map(move |(start, _)| {
+        let behind = text.get(start + OPENING.len()..)?;
+        // No name is longer, and no number.
+        let end = behind.bytes().take(64).position(|byte| byte == b']')?;
+        let inside = behind.get(..end)?;
+        let (name, number) = inside.split_once(':').unwrap_or((inside, "1"));
+        let is_ours = RULES.iter().any(|rule| rule.name == name)
+            && !number.is_empty()
+            && number.bytes().all(|byte| byte.is_ascii_digit());
+        is_ours.then(|| start..start + OPENING.len() + end + 1)
+    })
+}
+
 /// Finds given words.
 pub(super) fn finder<'w>(words: impl Iterator<Item = &'w str>) -> Option<AhoCorasick> {
     AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(words).ok()

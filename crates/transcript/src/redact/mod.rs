@@ -100,7 +100,8 @@ impl Redactor {
             return Cow::Owned(format!("{head}{}{ellipsis}", placeholder(rule, number)));
         }
         // What was masked is no beginning of anything.
-        let end = found.last().map_or(0, |found| found.at.end);
+        let placeholder = find::placeholders(body).last().map_or(0, |place| place.end);
+        let end = found.last().map_or(0, |found| found.at.end).max(placeholder);
         let cut = find::cut(&body[end..]).or_else(|| find::cut_by_words(&body[end..]));
         match (cut, found.is_empty()) {
             (None, true) => Cow::Borrowed(text),
@@ -188,7 +189,7 @@ impl Redactor {
                 rule: self.found_by_finder[at.pattern().as_usize()].0,
             }));
         }
-        merge(found)
+        apart_from_placeholders(text, merge(found))
     }
 
     fn replace<'t>(&mut self, text: &'t str, found: &[Found]) -> Cow<'t, str> {
@@ -223,6 +224,33 @@ impl Redactor {
 
 fn placeholder(rule: usize, number: u32) -> String {
     format!("[redacted:{}:{number}]", RULES[rule].name)
+}
+
+/// What is left of secrets beside placeholders: one that was masked is not masked again.
+fn apart_from_placeholders(text: &str, found: Vec<Found>) -> Vec<Found> {
+    if found.is_empty() {
+        return found;
+    }
+    let placeholders: Vec<_> = find::placeholders(text).collect();
+    if placeholders.is_empty() {
+        return found;
+    }
+    let mut left = Vec::with_capacity(found.len());
+    for Found { at, rule } in found {
+        let mut start = at.start;
+        let inside =
+            placeholders.iter().filter(|place| place.start < at.end && place.end > at.start);
+        for place in inside {
+            if place.start > start {
+                left.push(Found { at: start..place.start, rule });
+            }
+            start = place.end;
+        }
+        if start < at.end {
+            left.push(Found { at: start..at.end, rule });
+        }
+    }
+    left
 }
 
 /// Whether a secret is told by itself, so that it can be looked for everywhere.

@@ -26,6 +26,7 @@ impl Redactor {
             rewind: item.rewind.as_ref().map(|rewind| Rewind {
                 to_turn: rewind.to_turn,
                 to: self.owned(rewind.to.as_deref()),
+                is_within_turn: rewind.is_within_turn,
             }),
             entry: item.entry,
             folded: item.folded,

@@ -243,3 +243,29 @@ proptest! {
         gone(&secret, &masked.concat());
     }
 }
+
+/// What was masked is not masked again, however it looks to the rules.
+#[test]
+fn placeholders_stay() {
+    let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    let mut redactor = Redactor::new();
+    let texts = [
+        format!("token: {secret}"),
+        format!("export GITHUB_TOKEN={secret} && password='{secret}'"),
+        format!("{{\"api_key\":\"{secret}\",\"secret\": \"x{secret}\"}}"),
+        format!("Authorization: Bearer {secret}{secret}"),
+    ];
+    for text in &texts {
+        let once = redactor.mask(text).into_owned();
+        assert!(!once.contains(secret) && once.contains("[redacted:"), "{once}");
+        redactor.settle();
+        let twice = redactor.mask(&once).into_owned();
+        assert_eq!(once, twice);
+        assert_eq!(Redactor::new().mask(&once), once, "by somebody who knows nothing");
+        let cut: String = format!("{once}…");
+        assert_eq!(redactor.mask_cut(&cut), cut);
+    }
+    // What only looks like one is no cover.
+    let fake = format!("token=[redacted:{secret}]");
+    assert!(!redactor.mask(&fake).contains(secret));
+}

@@ -61,6 +61,9 @@ pub fn compacted(compaction: &Compaction<'_>) -> String {
 /// Where a conversation went back to.
 pub(super) fn rewound(rewind: &Rewind) -> String {
     match (rewind.to_turn, &rewind.to) {
+        (Some(turn), _) if rewind.is_within_turn => {
+            format!("Back inside turn {turn}; what followed was left")
+        }
         (Some(turn), _) => format!("Back to turn {turn}; what followed it was left"),
         (None, Some(_)) => "Back to the beginning; what followed was left".to_owned(),
         (None, None) => "Begins again; what came before was left".to_owned(),

@@ -228,6 +228,29 @@ pub struct Rewind {
     pub to_turn: Option<u64>,
     /// The entry it goes on from.
     pub to: Option<String>,
+    /// The agent went back, in the middle of a turn.
+    pub is_within_turn: bool,
+}
+
+impl Compaction<'_> {
+    /// The summary without the lists of files that stand in it, where they are told by themselves.
+    pub fn prose(&self) -> Cow<'_, str> {
+        let mut prose = Cow::Borrowed(&*self.summary);
+        for (tag, files) in
+            [("read-files", &self.read_files), ("modified-files", &self.modified_files)]
+        {
+            if files.is_empty() {
+                continue;
+            }
+            let (opening, closing) = (format!("<{tag}>"), format!("</{tag}>"));
+            while let Some((before, behind)) = prose.split_once(&opening)
+                && let Some((_, after)) = behind.split_once(&closing)
+            {
+                prose = Cow::Owned(format!("{}\n{}", before.trim_end(), after.trim_start()));
+            }
+        }
+        prose
+    }
 }
 
 /// What of a story is opened.

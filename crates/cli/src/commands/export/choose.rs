@@ -15,6 +15,7 @@ pub(super) struct Args {
     /// The session
     #[arg(
         value_name = "SESSION",
+        allow_hyphen_values = true,
         conflicts_with_all = ["project", "all", "agent", "since", "until", "channel"]
     )]
     session: Option<String>,
@@ -71,9 +72,11 @@ impl Args {
             let row = reading.find(context, name)?;
             let session = quipu_ledger::session(&reading.ledger, row)?;
             let sessions: Vec<_> = session.map(|session| (row, session)).into_iter().collect();
-            return Ok(Chosen { sessions, is_one: true, title: String::new() });
+            let mut chosen = Chosen { sessions, is_one: true, title: String::new() };
+            chosen.add_costs(context, reading)?;
+            return Ok(chosen);
         }
-        let chosen = match &self.project {
+        let mut chosen = match &self.project {
             Some(said) => {
                 let name = filters::project(context, said);
                 let of_project = Filter { project: Some(name), ..filter };
@@ -100,6 +103,7 @@ impl Args {
             error.kind = Kind::NoMatch;
             return Err(error);
         }
+        chosen.add_costs(context, reading)?;
         Ok(chosen)
     }
 
@@ -109,6 +113,16 @@ impl Args {
             && self.since.is_none()
             && self.until.is_none()
             && self.channel.is_none()
+    }
+}
+
+impl Chosen {
+    fn add_costs(&mut self, context: &Context, reading: &Reading) -> Result<()> {
+        let costs = quipu_ledger::costs(&reading.ledger, &context.prices())?;
+        for (row, session) in &mut self.sessions {
+            session.cost_usd = costs.of(*row);
+        }
+        Ok(())
     }
 }
 

@@ -69,7 +69,7 @@ impl<'c> Page<'c> {
         let facts = [
             Some(name.to_owned()),
             agent,
-            cwd.or_else(|| head.project.clone()),
+            cwd.or_else(|| head.slug.clone()).or_else(|| head.project.clone()),
             head.git_branch.clone().filter(|branch| !branch.is_empty()),
             head.model.clone(),
             head.started_at.map(minute),
@@ -260,9 +260,10 @@ impl<'c> Page<'c> {
         if !self.telling.compactions {
             return Ok(());
         }
-        if !compaction.summary.trim().is_empty() {
+        let summary = compaction.prose();
+        if !summary.trim().is_empty() {
             self.separate()?;
-            self.prose(&markdown(&compaction.summary, self.room(2)), INDENT)?;
+            self.prose(&markdown(&summary, self.room(2)), INDENT)?;
         }
         let files = [("read", &compaction.read_files), ("changed", &compaction.modified_files)];
         for (word, files) in files {
@@ -376,6 +377,9 @@ fn joined(facts: &[String], room: Option<usize>) -> Vec<String> {
 
 fn rewound(rewind: &Rewind) -> String {
     match (rewind.to_turn, &rewind.to) {
+        (Some(turn), _) if rewind.is_within_turn => {
+            format!("back inside turn {turn}; what followed was left")
+        }
         (Some(turn), _) => format!("back to turn {turn}; what followed it was left"),
         (None, Some(_)) => "back to the beginning; what followed was left".to_owned(),
         (None, None) => "begins again, without what came before".to_owned(),

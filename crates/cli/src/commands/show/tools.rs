@@ -18,7 +18,7 @@ pub(super) fn call(call: &StoryCall<'_>, tools: Tools, room: Option<usize>) -> V
         (None, false) => Text::of(Look::Dim, "no answer"),
     };
     let name = if call.name.is_empty() { "a tool without a name" } else { &*call.name };
-    let mut lines = vec![line(mark(call.outcome), name, about, note, room)];
+    let mut lines = line(mark(call.outcome), name, about, note, room);
     if let Some(session) = &call.subagent {
         let more = Text::of(Look::Dim, format!("{INSIDE}→ quipu show {session}"));
         lines.extend(fit(more, room));
@@ -55,7 +55,7 @@ pub(super) fn result(
             Outcome::Failed => Look::Bad,
         };
         let mark = Text::of(look, "  ↳ ");
-        lines.push(line(mark, name, result.about.as_deref(), note, room));
+        lines.extend(line(mark, name, result.about.as_deref(), note, room));
     }
     if is_open {
         let inner = room.map(|room| room.saturating_sub(INSIDE.len()).max(1));
@@ -63,7 +63,7 @@ pub(super) fn result(
         lines.extend(body.into_iter().map(|line| Text::plain(INSIDE).join(line)));
         if result.images > 0 {
             let images = count(result.images.into(), "picture");
-            lines.push(Text::of(Look::Dim, format!("{INSIDE}[{images}]")));
+            lines.extend(fit(Text::of(Look::Dim, format!("{INSIDE}[{images}]")), room));
         }
         if let Some(file) = &result.output_file {
             lines.extend(fit(Text::of(Look::Dim, format!("{INSIDE}all of it: {file}")), room));
@@ -80,9 +80,19 @@ fn mark(outcome: Option<Outcome>) -> Text {
     }
 }
 
-/// One line: what does not fit is cut from what the call is about.
-fn line(mark: Text, name: &str, about: Option<&str>, note: Text, room: Option<usize>) -> Text {
-    let mut line = mark.with(Look::Bold, name);
+/// One line: what does not fit is cut from what the call is about, then from the tool's name. Only
+/// where not even that is enough, it is broken.
+fn line(mark: Text, name: &str, about: Option<&str>, note: Text, room: Option<usize>) -> Vec<Text> {
+    /// What is left of a name.
+    const LEAST: usize = 8;
+    let beside = mark.width()
+        + if note.is_empty() { 0 } else { note.width() + 2 }
+        + if about.is_some() { 2 } else { 0 };
+    let name = match room {
+        Some(room) => Text::of(Look::Bold, name).cut(room.saturating_sub(beside).max(LEAST)),
+        None => Text::of(Look::Bold, name),
+    };
+    let mut line = mark.join(name);
     if let Some(words) = about {
         let taken = line.width() + 1 + if note.is_empty() { 0 } else { note.width() + 2 };
         let about = Text::plain(words);
@@ -94,7 +104,7 @@ fn line(mark: Text, name: &str, about: Option<&str>, note: Text, room: Option<us
         };
         line = line.and(" ").join(about);
     }
-    if note.is_empty() { line } else { line.and("  ").join(note) }
+    fit(if note.is_empty() { line } else { line.and("  ").join(note) }, room)
 }
 
 /// What a call was given: a line for each argument, longer texts below their names.
@@ -110,7 +120,7 @@ fn input(json: &str, room: Option<usize>) -> Vec<Text> {
                 };
                 let key = Text::of(Look::Dim, format!("{key}: "));
                 if value.trim_end().contains('\n') {
-                    lines.push(key);
+                    lines.extend(fit(key, inner));
                     let inner = inner.map(|inner| inner.saturating_sub(2).max(1));
                     let text = plain(&value, Look::Plain, inner);
                     lines.extend(text.into_iter().map(|line| Text::plain("  ").join(line)));

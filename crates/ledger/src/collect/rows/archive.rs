@@ -13,7 +13,7 @@ use super::refusal::{Refusal, Stop, theirs};
 use super::session::{Reading, text};
 use super::tables::{ArchiveTable, Tables};
 use crate::collect::batch::Began;
-use crate::collect::decompress::{self, CUT_OFF, NO_ZSTD};
+use crate::collect::decompress;
 use crate::collect::known::Known;
 use crate::collect::plan::Job;
 use crate::collect::rewrite::OldLines;
@@ -176,7 +176,7 @@ impl Reading<'_, '_> {
                 let most = decompress::most(blob.len() as u64).min(LONGEST);
                 self.lines(&mut cutting, &mut *lines, most)?
             }
-            Err(_) => Some(NO_ZSTD),
+            Err(error) => Some(decompress::fault(&error, false)),
         };
         if let Some(why) = damage {
             cutting.damaged(why, &blob, self.builder)?;
@@ -229,8 +229,7 @@ impl Reading<'_, '_> {
             match is_read {
                 Ok(true) => {}
                 Ok(false) => return Ok(None),
-                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Some(CUT_OFF)),
-                Err(_) => return Ok(Some(NO_ZSTD)),
+                Err(error) => return Ok(Some(decompress::fault(&error, length > 0))),
             }
             if self.builder.is_full() {
                 cutting.piece(false, self.builder)?;

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use quipu_transcript::format::{Format, Part};
 use quipu_transcript::rows;
 use rusqlite::Connection;
+use rusqlite::types::ValueRef;
 
 use super::archive::Archive;
 use super::refusal::{Refusal, Stop, theirs};
@@ -13,6 +14,9 @@ use super::tables::Tables;
 use crate::Result;
 use crate::collect::known::Known;
 use crate::collect::select::Selection;
+
+/// So many bytes of an id that names no file are told.
+const LABEL: usize = 60;
 
 /// A session or an archive of a database.
 pub(super) struct Task {
@@ -78,7 +82,8 @@ pub(super) fn all(
     let mut rows = statement.query([]).map_err(theirs)?;
     while let Some(row) = rows.next().map_err(theirs)? {
         // An id that is no text, or too long for a name, is nothing that OpenClaw writes.
-        let id = row.get_ref(0).map_err(theirs)?.as_str().ok().map(str::to_owned);
+        let said = row.get_ref(0).map_err(theirs)?;
+        let id = said.as_str().ok().map(str::to_owned);
         let name = id.as_deref().and_then(rows::file_name);
         let numbered: i64 = row.get(2).map_err(theirs)?;
         let all: i64 = row.get(3).map_err(theirs)?;
@@ -86,7 +91,7 @@ pub(super) fn all(
         let mut path = database.to_vec();
         let (Some(id), Some(name)) = (id, name) else {
             let why = "a session whose id cannot name a file; not read";
-            tasks.push(Task::refused(path, why));
+            tasks.push(Task::refused(named(database, &label(said)), why));
             continue;
         };
         if is_forgotten(&id) {
@@ -115,12 +120,43 @@ pub(super) fn all(
                 refusal: None,
             },
             None => Task::refused(
-                database.to_vec(),
+                named(database, &label(ValueRef::Text(archive.session.as_bytes()))),
                 "an archive of a session whose id cannot name a file; not read",
             ),
         });
     }
     Ok(tasks)
+}
+
+/// What people call a session whose id names no file: the id, with whatever is not harmless
+/// percent-encoded; the beginning of a long one, its length, and enough to tell it from others.
+fn label(id: ValueRef<'_>) -> String {
+    let bytes = match id {
+        ValueRef::Null => return "(no id)".to_owned(),
+        ValueRef::Integer(number) => return format!("(the number {number})"),
+        ValueRef::Real(number) => return format!("(the number {number})"),
+        ValueRef::Text([]) | ValueRef::Blob([]) => return "(an empty id)".to_owned(),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes,
+    };
+    let mut label = String::new();
+    for byte in bytes.iter().take(LABEL) {
+        match byte {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' | b'.' | b':' => {
+                label.push(char::from(*byte));
+            }
+            _ => label.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    if bytes.len() > LABEL {
+        let hash = blake3::hash(bytes).to_hex();
+        let hash = hash.get(..8).unwrap_or_default();
+        label.push_str(&format!("… ({} bytes, {hash})", bytes.len()));
+    }
+    label
+}
+
+fn named(database: &[u8], label: &str) -> Vec<u8> {
+    [database, b"/", label.as_bytes()].concat()
 }
 
 impl Task {

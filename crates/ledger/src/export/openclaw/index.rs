@@ -13,10 +13,10 @@ use crate::ids::{SessionRow, SourceId};
 use crate::store::{meta, sessions};
 use crate::{Result, indexes};
 
-/// Keys that lead to one of our own sessions.
-pub(super) fn native_keys(conn: &Connection, row: SessionRow) -> Result<Vec<SessionKey>> {
-    let keys = own(conn, row)?.into_iter();
-    Ok(keys.map(|(key, _)| SessionKey::parse(key)).collect())
+/// The key of one of our own sessions.
+pub(super) fn native_key(conn: &Connection, row: SessionRow) -> Result<Option<SessionKey>> {
+    let session = sessions::by_row(conn, row)?;
+    Ok(sessions::key_of(conn, &session)?.map(SessionKey::parse))
 }
 
 /// The indexes of all agents.

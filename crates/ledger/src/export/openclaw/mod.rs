@@ -99,11 +99,11 @@ impl Plan<'_> {
             leave("it has no transcript");
             return Ok(());
         };
-        let keys = match is_native {
-            true => index::native_keys(&self.tx, row)?,
-            false => Vec::new(),
+        let key = match is_native {
+            true => index::native_key(&self.tx, row)?,
+            false => None,
         };
-        let thread = keys.iter().find_map(|key| key.thread());
+        let thread = key.as_ref().and_then(|key| key.thread());
         // A thread's collected transcript is named after both, its session after one of them.
         let (id, thread) = match (is_native, session.id.split_once("-topic-")) {
             (false, Some((id, thread))) if !id.is_empty() => (id, Some(thread)),

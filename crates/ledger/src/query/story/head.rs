@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use crate::Result;
 use crate::ids::SessionRow;
-use crate::query::sessions;
+use crate::query::{listed, sessions};
 use crate::wire::StoryHead;
 
 pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> {
@@ -31,7 +31,8 @@ pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> 
                 parent: row.get("parent_id")?,
                 fork_of: row.get("fork_of")?,
                 continued_in: row.get("continued_in")?,
-                project: row.get("project")?,
+                project: None,
+                slug: row.get("project")?,
                 cwd: row.get("cwd")?,
                 git_branch: row.get("git_branch")?,
                 model: row.get("model")?,
@@ -49,5 +50,9 @@ pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> 
     if head.title.is_none() {
         head.title = sessions::real_prompt(conn, session)?.or_else(|| head.first_prompt.clone());
     }
+    let (slug, cwd) = (head.slug.as_deref(), head.cwd.as_deref().filter(|cwd| !cwd.is_empty()));
+    let place = listed::place(conn, slug, cwd)?;
+    let name = listed::project_name(place.as_deref(), slug);
+    head.project = Some(name.to_owned()).filter(|name| !name.is_empty());
     Ok(head)
 }

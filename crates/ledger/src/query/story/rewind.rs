@@ -2,8 +2,9 @@
 //!
 //! The order of a file is the order of the story, but a prompt may hang off an entry before the last
 //! words: whatever came after that entry was left behind. Calls that were made together fork the
-//! tree too, without anybody going back: so only a prompt, or the summary of a branch that was left,
-//! can go back, and only behind a prompt or the agent's words.
+//! tree too, without anybody going back: so only a prompt, the summary of a branch that was left, or
+//! words of another answer can go back, and only behind a prompt or the agent's words. Words that
+//! came with the call that the next answer hangs off were not left: they are of one answer.
 
 use quipu_transcript::entry::Role;
 use quipu_transcript::story::{ItemKind, Piece, Rewind, StoryItem};
@@ -20,6 +21,17 @@ pub(super) struct Rewinds<'c> {
     spoken: Option<EntryId>,
     /// History was compacted since: a new root is no way back.
     is_fresh: bool,
+    /// The answer that is being given.
+    answer: Answer,
+    /// The one that the last words are of, if they are the agent's.
+    spoken_in: Answer,
+}
+
+/// Entries that are of one response.
+#[derive(Clone, Default)]
+struct Answer {
+    response: Option<String>,
+    entries: Vec<EntryId>,
 }
 
 /// Nobody follows a way longer than this.
@@ -30,7 +42,13 @@ type Above = (Option<EntryId>, bool);
 
 impl<'c> Rewinds<'c> {
     pub(super) fn new(conn: &'c Connection) -> Rewinds<'c> {
-        Rewinds { conn, spoken: None, is_fresh: false }
+        Rewinds {
+            conn,
+            spoken: None,
+            is_fresh: false,
+            answer: Answer::default(),
+            spoken_in: Answer::default(),
+        }
     }
 
     /// Takes note of an item that is told. Returns where it goes back to, if it does.
@@ -38,16 +56,30 @@ impl<'c> Rewinds<'c> {
         &mut self,
         row: &Row,
         item: &StoryItem<'_>,
+        response: Option<&str>,
         learned: &Learned<'_>,
     ) -> Result<Option<Rewind>> {
+        // An answer that says of no response that it is of it is one by itself.
+        let is_other_answer = is_answer(item)
+            && !self.spoken_in.entries.is_empty()
+            && (response.is_none() || response != self.spoken_in.response.as_deref());
         let may_go_back = !row.is_sidechain
             && row.id.seq().is_some()
-            && (item.is_prompt || matches!(item.kind, ItemKind::BranchSummary { .. }));
+            && (item.is_prompt
+                || is_other_answer
+                || matches!(item.kind, ItemKind::BranchSummary { .. }));
         let rewind = match self.spoken {
             Some(spoken) if may_go_back => self.way_back(row, spoken, learned)?,
             _ => None,
         };
-        self.pass(row, item);
+        let rewind = rewind.filter(|(_, at)| {
+            !is_other_answer || at.is_some_and(|at| !self.spoken_in.entries.contains(&at))
+        });
+        let rewind = rewind.map(|(rewind, _)| Rewind {
+            is_within_turn: is_other_answer && rewind.to_turn == item.turn,
+            ..rewind
+        });
+        self.pass(row, item, response);
         if rewind.is_some() {
             self.spoken = Some(row.id);
         }
@@ -55,26 +87,36 @@ impl<'c> Rewinds<'c> {
     }
 
     /// Takes note of an item that is not told.
-    pub(super) fn pass(&mut self, row: &Row, item: &StoryItem<'_>) {
+    pub(super) fn pass(&mut self, row: &Row, item: &StoryItem<'_>, response: Option<&str>) {
         if row.is_sidechain {
             return;
         }
         if matches!(item.kind, ItemKind::Compaction(_) | ItemKind::Reset { .. }) {
             self.is_fresh = true;
         }
-        let has_words = item.pieces.iter().any(|piece| matches!(piece, Piece::Words(_)));
-        if item.is_prompt || (item.role == Some(Role::Assistant) && has_words) {
+        if item.role == Some(Role::Assistant) {
+            if response.is_none() || response != self.answer.response.as_deref() {
+                self.answer = Answer { response: response.map(str::to_owned), entries: Vec::new() };
+            }
+            self.answer.entries.push(row.id);
+            if response.is_some() && response == self.spoken_in.response.as_deref() {
+                self.spoken_in.entries.push(row.id);
+            }
+        }
+        if item.is_prompt || is_answer(item) {
             self.spoken = Some(row.id);
+            self.spoken_in = if item.is_prompt { Answer::default() } else { self.answer.clone() };
             self.is_fresh = false;
         }
     }
 
+    /// Where an entry goes back to, and the entry that it goes on from.
     fn way_back(
         &self,
         row: &Row,
         spoken: EntryId,
         learned: &Learned<'_>,
-    ) -> Result<Option<Rewind>> {
+    ) -> Result<Option<(Rewind, Option<EntryId>)>> {
         let last = learned.plan.position(spoken);
         let (mut at, mut above) = (row.id, self.above(row.id)?);
         for _ in 0..FURTHEST {
@@ -87,10 +129,12 @@ impl<'c> Rewinds<'c> {
                         .query_row([up], |row| row.get(0))
                         .optional()?
                         .flatten();
-                    return Ok(Some(Rewind {
+                    let rewind = Rewind {
                         to_turn: turn.and_then(|turn| learned.turn(turn)),
                         to: Some(learn::name_of(self.conn, up)?),
-                    }));
+                        is_within_turn: false,
+                    };
+                    return Ok(Some((rewind, Some(up))));
                 }
                 (Some(up), _) => {
                     at = up;
@@ -100,7 +144,7 @@ impl<'c> Rewinds<'c> {
                 (None, true) => return Ok(None),
                 (None, false) => {
                     let is_new_start = !self.is_fresh && self.is_beginning(at)?;
-                    return Ok(is_new_start.then(Rewind::default));
+                    return Ok(is_new_start.then(|| (Rewind::default(), None)));
                 }
             }
         }
@@ -135,4 +179,10 @@ impl<'c> Rewinds<'c> {
     fn is_beginning(&self, root: EntryId) -> Result<bool> {
         Ok(!self.conn.prepare_cached("SELECT 1 FROM compactions WHERE id = ?1")?.exists([root])?)
     }
+}
+
+/// Whether the agent speaks.
+fn is_answer(item: &StoryItem<'_>) -> bool {
+    item.role == Some(Role::Assistant)
+        && item.pieces.iter().any(|piece| matches!(piece, Piece::Words(_)))
 }

@@ -51,6 +51,11 @@ impl Tally {
         (self.recorded + self.priced, self.total())
     }
 
+    /// What all that has a price cost; `None` if nothing has one.
+    pub(super) fn cost(&self) -> Option<f64> {
+        (self.has_price || self.responses == 0).then_some(rounded(self.recorded + self.priced))
+    }
+
     fn total(&self) -> u64 {
         [self.output, self.cache_read, self.cache_write]
             .into_iter()
@@ -88,8 +93,7 @@ impl Tally {
             cache_read: self.cache_read,
             cache_write: self.cache_write,
             total_tokens: self.total(),
-            cost_usd: (self.has_price || self.responses == 0)
-                .then_some(rounded(self.recorded + self.priced)),
+            cost_usd: self.cost(),
             recorded_usd: rounded(self.recorded),
             unpriced_tokens: self.unpriced,
             unpriced_models: names(true),

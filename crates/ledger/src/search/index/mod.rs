@@ -9,15 +9,16 @@
 mod pages;
 mod poslist;
 mod segments;
-mod varint;
 
 use rusqlite::{Connection, OptionalExtension};
 
+use super::set::EntrySet;
 use crate::Result;
+use crate::varint;
 use pages::{Each, Next, Walk};
 pub(crate) use poslist::Occurrences;
 use segments::Segment;
-pub(crate) use segments::Totals;
+pub(crate) use segments::{Totals, check_version};
 
 /// Columns of the index, one bit each, in the order of the table.
 pub(crate) mod columns {
@@ -122,8 +123,7 @@ impl<'c> Index<'c> {
         let list = match words {
             [] => Vec::new(),
             [word] if !is_prefix => {
-                let counted = |positions: &[u8]| poslist::occurrences(positions, mask);
-                return self.word(word, among, &counted);
+                return self.word(word, among, mask);
             }
             [word] => self.prefix(word, mask)?,
             words => self.several(words, is_prefix, mask)?,
@@ -132,20 +132,18 @@ impl<'c> Index<'c> {
     }
 
     /// The entries that hold a word, without saying how often and in which columns.
-    pub(crate) fn entries_of(&self, word: &str, mask: u8) -> Result<Postings> {
-        let somewhere = Occurrences::new(1, 1, 0);
-        let nowhere = Occurrences::new(0, 0, 0);
-        self.word(word, None, &|positions| {
-            poslist::is_in(positions, mask).map(|is_in| if is_in { somewhere } else { nowhere })
-        })
+    pub(crate) fn entries_of(&self, word: &str, mask: u8) -> Result<EntrySet> {
+        let mut entries = EntrySet::new();
+        self.each(word, false, &mut |entry, positions| {
+            if poslist::is_in(positions, mask).ok_or_else(pages::unreadable)? {
+                entries.insert(entry);
+            }
+            Ok(())
+        })?;
+        Ok(entries)
     }
 
-    fn word(
-        &self,
-        word: &str,
-        among: Option<&[Posting]>,
-        read: &dyn Fn(&[u8]) -> Option<Occurrences>,
-    ) -> Result<Postings> {
+    fn word(&self, word: &str, among: Option<&[Posting]>, mask: u8) -> Result<Postings> {
         let mut found = Postings::default();
         let mut is_sorted = true;
         let mut members = among.map(|among| Members::new(among, |posting| posting.entry));
@@ -153,7 +151,8 @@ impl<'c> Index<'c> {
         let key = key(word);
         for segment in &self.segments {
             self.each_in(segment, &key, false, &mut |entry, positions| {
-                let occurrences = read(positions).ok_or_else(pages::unreadable)?;
+                let occurrences =
+                    poslist::occurrences(positions, mask).ok_or_else(pages::unreadable)?;
                 if occurrences.count() > 0 {
                     found.hits += 1;
                     if members.as_mut().is_none_or(|members| members.contain(entry)) {

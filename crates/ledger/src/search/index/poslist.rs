@@ -1,6 +1,6 @@
 //! Where a word stands in one entry: for each column the positions, counted in words.
 
-use super::varint::Bytes;
+use crate::varint::Bytes;
 
 /// What ranking needs to know of the positions. There may be hundreds of thousands of them, so they
 /// are packed.
@@ -86,6 +86,12 @@ pub(super) fn occurrences(poslist: &[u8], mask: u8) -> Option<Occurrences> {
 pub(super) fn is_in(poslist: &[u8], mask: u8) -> Option<bool> {
     // Positions of the first column come first and need no mark.
     if mask & 1 == 1 && poslist.first().is_some_and(|first| *first != 1) {
+        return Some(true);
+    }
+    // A mark names the column of the position behind it.
+    if let [1, column @ 1..=7, _, ..] = poslist
+        && mask >> column & 1 == 1
+    {
         return Some(true);
     }
     Some(occurrences(poslist, mask)?.count() > 0)

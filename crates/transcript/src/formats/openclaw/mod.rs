@@ -12,6 +12,8 @@ mod lines;
 mod notes;
 mod summary;
 
+pub(crate) use index::nests_too_deeply;
+
 use crate::entry::{Entry, Kind};
 use crate::format::{Claim, Format, Node, Origin, Part, Root};
 use crate::index::Index;
@@ -39,7 +41,7 @@ impl Format for OpenClaw {
     }
 
     fn version(&self) -> u32 {
-        4
+        5
     }
 
     fn has_headers(&self) -> bool {

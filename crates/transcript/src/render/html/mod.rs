@@ -182,8 +182,9 @@ impl Rendering for Html {
             ItemKind::Compaction(compaction) => {
                 self.mark("compaction", &format!("◆ {}", words::compacted(compaction)), out)?;
                 if self.telling.compactions {
-                    if !compaction.summary.trim().is_empty() {
-                        let summary = prose::markdown(&compaction.summary);
+                    let summary = compaction.prose();
+                    if !summary.trim().is_empty() {
+                        let summary = prose::markdown(&summary);
                         self.fold("summary", "Summary", &summary, out)?;
                     }
                     let files = [

@@ -170,8 +170,9 @@ impl Rendering for Markdown {
             ItemKind::Compaction(compaction) => {
                 self.mark(&format!("◆ {}", words::compacted(compaction)), out)?;
                 if self.telling.compactions {
-                    if !compaction.summary.trim().is_empty() {
-                        let summary = quoted(&compaction.summary);
+                    let summary = compaction.prose();
+                    if !summary.trim().is_empty() {
+                        let summary = quoted(&summary);
                         self.details("Summary", &summary, out)?;
                     }
                     let files = [

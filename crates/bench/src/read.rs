@@ -1,0 +1,134 @@
+//! What people read every day, on a large ledger: the list of sessions, the story of one, an export.
+//!
+//! Whole commands, process start and the look for anything new included, because that is what
+//! somebody waits for. An export is measured on one huge session besides: it must not hold it in
+//! memory.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use crate::generate;
+use crate::measure::{Workplace, best, median, milliseconds};
+use crate::report::{Report, Target, Unit, note};
+
+/// How many milliseconds an answer may take.
+const LONGEST: f64 = 100.0;
+
+/// How many entries the session has that is shown.
+const ENTRIES: u64 = 1000;
+
+/// How much memory an export may take, whatever it exports.
+const MEMORY: f64 = 150e6;
+
+/// What is exported of the huge session.
+const FORMATS: &[&str] = &["md", "html", "json", "jsonl"];
+
+/// What to measure.
+pub(crate) struct Plan<'a> {
+    pub(crate) size: u64,
+    /// A home that is there already.
+    pub(crate) home: Option<&'a Path>,
+    pub(crate) runs: usize,
+    /// Bytes of the session that is exported; 0: none is.
+    pub(crate) huge: u64,
+    pub(crate) seed: u64,
+}
+
+pub(crate) fn run(plan: &Plan<'_>, mut place: Workplace) -> Result<Report> {
+    match plan.home {
+        Some(home) => place.use_home(home)?,
+        None => {
+            note("generating the home");
+            place.generate(plan.size, plan.seed)?;
+        }
+    }
+    place.remove_ledger()?;
+    note("cold import");
+    let import = place.sync()?;
+    // What an import leaves for the next sync is done before.
+    place.sync()?;
+    let mut report = Report::new("read");
+    report.fact_bytes("source", import.bytes_read);
+    report.fact("records", import.records_added);
+    let (id, lines, sessions) = session_to_show(&place)?;
+    report.fact("sessions", sessions);
+    report.fact("lines of the session that is shown", lines);
+    for (name, arguments) in [
+        ("sessions", vec!["sessions"]),
+        ("sessions --json, all of them", vec!["sessions", "--json"]),
+        ("projects", vec!["projects"]),
+        ("show", vec!["show", &id]),
+        ("show --full", vec!["show", &id, "--full"]),
+        ("tree", vec!["tree", &id]),
+        ("usage", vec!["usage"]),
+    ] {
+        note(name);
+        let mut times = Vec::new();
+        for _ in 0..plan.runs.max(1) {
+            times.push(milliseconds(place.quipu(&arguments)?.wall));
+        }
+        let has_target = matches!(name, "sessions" | "show" | "usage");
+        let target = if has_target { Target::AtMost(LONGEST) } else { Target::None };
+        report.row(name, best(&times), Unit::Milliseconds, target);
+        report.row("  middle of all runs", median(times), Unit::Milliseconds, Target::None);
+    }
+    if plan.huge > 0 && plan.home.is_none() {
+        exports(plan, &place, &mut report)?;
+    }
+    Ok(report)
+}
+
+/// The session whose length is nearest to what is to be shown; and how many sessions there are.
+fn session_to_show(place: &Workplace) -> Result<(String, u64, u64)> {
+    let listed = place.quipu(&["sessions", "--json"])?;
+    let text = String::from_utf8_lossy(&listed.stdout);
+    let mut sessions = Vec::new();
+    for line in text.lines() {
+        let session: Value = serde_json::from_str(line)?;
+        let id = session["id"].as_str().context("a session without an id")?.to_owned();
+        sessions.push((id, session["lines"].as_u64().unwrap_or_default()));
+    }
+    let count = sessions.len() as u64;
+    let nearest = sessions.into_iter().min_by_key(|(_, lines)| lines.abs_diff(ENTRIES));
+    let (id, lines) = nearest.context("`quipu sessions` lists nothing")?;
+    Ok((id, lines, count))
+}
+
+/// Exports a session that is much larger than the memory that an export may take.
+fn exports(plan: &Plan<'_>, place: &Workplace, report: &mut Report) -> Result<()> {
+    note("a huge session");
+    let budget = usize::try_from(plan.huge)?;
+    let (id, lines) = generate::one_claude_session(plan.seed.wrapping_add(1), budget);
+    let folder = place.home().join(".claude/projects/-home-dev-work-huge");
+    fs::create_dir_all(&folder)?;
+    let text = lines.concat();
+    report.fact_bytes("huge session", text.len() as u64);
+    report.fact("its lines", lines.len());
+    fs::write(folder.join(format!("{id}.jsonl")), text)?;
+    drop(lines);
+    place.sync()?;
+    for format in FORMATS {
+        for redact in [false, true] {
+            let to = place.at(&format!("export-{redact}.{format}"));
+            let path = to.to_string_lossy().into_owned();
+            let mut arguments = vec!["export", &id, "--format", format, "--to", &path];
+            if redact {
+                arguments.push("--redact");
+            }
+            note(&arguments.join(" "));
+            let run = place.quipu(&arguments)?;
+            let name = match redact {
+                true => format!("export --format {format} --redact"),
+                false => format!("export --format {format}"),
+            };
+            report.row(name, milliseconds(run.wall), Unit::Milliseconds, Target::None);
+            let peak = run.peak_memory as f64;
+            report.row("  peak memory", peak, Unit::Megabytes, Target::AtMost(MEMORY));
+            fs::remove_file(&to).with_context(|| format!("no export at {path}"))?;
+        }
+    }
+    Ok(())
+}

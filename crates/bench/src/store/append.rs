@@ -1,0 +1,44 @@
+//! One client: an append that is on disk when it is answered, beside a bare write and fdatasync of
+//! the same line, in turns.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use super::runtime::{Runtime, message};
+use crate::measure::{Workplace, median, milliseconds};
+use crate::report::{Report, Target, Unit, note};
+
+pub(super) fn run(appends: usize, place: &Workplace, report: &mut Report) -> Result<()> {
+    note("durable appends");
+    place.remove_ledger()?;
+    let mut runtime = Runtime::start(place)?;
+    let mut bare = File::create(place.at("bare.jsonl"))?;
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for number in 0..appends {
+        let line = message(number);
+        ours.push(milliseconds(runtime.append(&line)?));
+        let started = Instant::now();
+        bare.write_all(line.as_bytes())?;
+        bare.sync_data()?;
+        theirs.push(milliseconds(started.elapsed()));
+    }
+    runtime.end()?;
+    report.fact("appends", appends as u64);
+    let (ours_middle, theirs_middle) = (median(ours.clone()), median(theirs.clone()));
+    report.row("write + fdatasync, p50", theirs_middle, Unit::Milliseconds, Target::None);
+    report.row("append, p50", ours_middle, Unit::Milliseconds, Target::None);
+    let ratio = ours_middle / theirs_middle;
+    report.row("append / write + fdatasync, p50", ratio, Unit::Times, Target::AtMost(1.7));
+    let over = p99(ours) - p99(theirs);
+    report.row("append over write + fdatasync, p99", over, Unit::Milliseconds, Target::AtMost(5.0));
+    Ok(())
+}
+
+/// What 99 of 100 stay below.
+pub(super) fn p99(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() * 99 / 100).or(values.last()).copied().unwrap_or_default()
+}

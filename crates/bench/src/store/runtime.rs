@@ -1,0 +1,67 @@
+//! A runtime that appends through the command line and waits for each answer.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use crate::measure::Workplace;
+
+/// About what a line of a conversation is long.
+const WORDS: usize = 120;
+
+pub(super) struct Runtime {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    answer: String,
+}
+
+impl Runtime {
+    /// A process that appends to a new session.
+    pub(super) fn start(place: &Workplace) -> Result<Runtime> {
+        let made = place.quipu(&["session", "new"])?;
+        let id = String::from_utf8(made.stdout)?;
+        let mut command = place.command(&["session", "append", id.trim()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().context("cannot start quipu")?;
+        let input = child.stdin.take();
+        let output = child.stdout.take().context("a child without an output")?;
+        let mut runtime =
+            Runtime { child, input, output: BufReader::new(output), answer: String::new() };
+        // The first one waits for the process to start.
+        runtime.append(&message(0))?;
+        Ok(runtime)
+    }
+
+    /// Appends a line and waits until it is on disk.
+    pub(super) fn append(&mut self, line: &str) -> Result<Duration> {
+        let started = Instant::now();
+        let input = self.input.as_mut().context("the runtime has ended")?;
+        input.write_all(line.as_bytes())?;
+        input.flush()?;
+        self.answer.clear();
+        self.output.read_line(&mut self.answer)?;
+        let took = started.elapsed();
+        let answer: Value = serde_json::from_str(&self.answer)
+            .with_context(|| format!("`quipu session append` answered {:?}", self.answer))?;
+        ensure!(answer["id"].is_string(), "`quipu session append` answered {answer}");
+        Ok(took)
+    }
+
+    pub(super) fn end(mut self) -> Result<()> {
+        drop(self.input.take());
+        ensure!(self.child.wait()?.success(), "`quipu session append` failed");
+        Ok(())
+    }
+}
+
+/// A message of about a kilobyte, with its newline.
+pub(super) fn message(number: usize) -> String {
+    let words: Vec<String> =
+        (0..WORDS).map(|word| format!("w{}", (number * 7919 + word * 104_729) % 5000)).collect();
+    let role = if number.is_multiple_of(2) { "user" } else { "assistant" };
+    format!("{}\n", serde_json::json!({"role": role, "content": words.join(" ")}))
+}

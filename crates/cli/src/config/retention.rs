@@ -1,0 +1,55 @@
+//! `[retention]`: after how many days an agent deletes transcripts, as its own settings say. quipu
+//! never opens those, because secrets stand beside them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use quipu_ledger::Retention;
+use quipu_transcript::format::FORMATS;
+use toml::Value;
+
+use super::{UnknownKey, unknown, wrong_type};
+use crate::error::{CommandError, Result};
+
+/// A hundred years. Beyond that it is a mistake.
+const MOST: i64 = 36_500;
+
+/// Reads the table.
+pub(super) fn read(
+    value: &Value,
+    path: &Path,
+    unknowns: &mut Vec<UnknownKey>,
+) -> Result<BTreeMap<&'static str, Retention>> {
+    let Value::Table(table) = value else {
+        return Err(wrong_type("retention", path, "a table", value)
+            .hint("write `[retention]` on a line of its own and the formats below it"));
+    };
+    let mut all = BTreeMap::new();
+    for (name, value) in table {
+        let key = format!("retention.{name}");
+        // Only what is collected can be deleted by its agent.
+        let Some(format) = FORMATS.iter().find(|format| format.name() == name) else {
+            unknowns.push(unknown(&key, name, "retention."));
+            continue;
+        };
+        all.insert(format.name(), retention(&key, value, path)?);
+    }
+    Ok(all)
+}
+
+fn retention(key: &str, value: &Value, path: &Path) -> Result<Retention> {
+    const HINT: &str = "it is a number of days; 0 or \"never\" if the agent deletes nothing";
+    let is = |what: &dyn std::fmt::Display| {
+        CommandError::new(format!("`{key}` in {} is {what}", path.display())).hint(HINT)
+    };
+    match value {
+        Value::Integer(0) => Ok(Retention::Forever),
+        Value::Integer(days @ 1..=MOST) => {
+            u32::try_from(*days).map(Retention::Days).map_err(|_| is(days))
+        }
+        Value::Integer(days) => Err(is(days)),
+        Value::String(word) if word == "never" => Ok(Retention::Forever),
+        Value::String(word) => Err(is(&format!("`{word}`"))),
+        _ => Err(wrong_type(key, path, "a number of days", value).hint(HINT)),
+    }
+}

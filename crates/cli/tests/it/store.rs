@@ -1,0 +1,162 @@
+//! `quipu session new`, `begin`, `append` and the rest of what a runtime calls.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::home::Home;
+
+/// A session that is empty.
+fn new(home: &Home) -> String {
+    let made = home.run("session new --key agent:main:main --json").json();
+    assert_eq!(made["key"], "agent:main:main");
+    assert_eq!(made["agent"], "main");
+    made["session"].as_str().unwrap().to_owned()
+}
+
+fn said(home: &Home, id: &str) -> Vec<String> {
+    let seen = home.run(&format!("session context {id} --json")).json();
+    let messages = seen["messages"].as_array().unwrap();
+    messages
+        .iter()
+        .map(|message| {
+            let content = &message["content"];
+            content.as_str().or(content[0]["text"].as_str()).unwrap().to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn a_shell_script_can_be_a_runtime() {
+    let home = Home::empty();
+    let id = new(&home);
+    let begun = home.run(&format!("session begin {id} --text hello")).json();
+    assert_eq!(begun["leaf"], begun["id"]);
+    let lines = "{\"role\":\"assistant\",\"content\":\"hi\"}\n\n{\"type\":\"custom\",\"customType\":\"x\"}\n";
+    let leaf = begun["id"].as_str().unwrap();
+    let answered = home.feed(&["session", "append", &id, "--expect-leaf", leaf], lines);
+    let answers: Vec<Value> = answered.json_lines();
+    assert_eq!(answers.len(), 2);
+    assert_eq!(answers[1]["seq"].as_i64(), answers[0]["seq"].as_i64().map(|seq| seq + 1));
+    assert_eq!(said(&home, "agent:main:main"), ["hello", "hi"]);
+    home.run(&format!("session mirror {id} sent"));
+    assert_eq!(said(&home, &id), ["hello", "hi", "sent"]);
+
+    let back = home.run(&format!("session leaf {id} {leaf}")).json();
+    assert_eq!(back["leaf"], leaf);
+    assert_eq!(said(&home, &id), ["hello"]);
+    home.run(&format!("session branch {id} --from root --summary gone"));
+    let tips = home.run(&format!("session branch {id} --json")).json_lines();
+    assert_eq!(tips.len(), 2);
+    assert_eq!(tips[1]["type"], "branch_summary");
+    let fork = home.run(&format!("session fork {id} --at {leaf}"));
+    assert_eq!(said(&home, fork.stdout.trim()), ["hello"]);
+    home.run(&format!("session label {id} {leaf} start"));
+    home.run(&format!("session reset {id}"));
+    assert!(said(&home, &id).is_empty());
+    // What a person sees is all of it.
+    let shown = home.run(&format!("show {id} --no-sync"));
+    assert!(shown.stdout.contains("hello"), "{shown}");
+    assert!(home.run("search hello --no-sync --json").json_lines().len() > 1);
+}
+
+#[test]
+fn conflicts_and_refusals_are_told_to_scripts_and_people() {
+    let home = Home::empty();
+    let id = new(&home);
+    let begun = home.run(&format!("session begin {id} --text hello")).json();
+    let late = home.feed(
+        &["session", "append", &id, "--expect-leaf", "root"],
+        "{\"role\":\"user\",\"content\":\"x\"}",
+    );
+    assert_eq!(late.code, 1, "{late}");
+    let told: Value = serde_json::from_str(&late.stdout).unwrap();
+    assert_eq!(told, serde_json::json!({"error": "conflict", "leaf": begun["id"]}));
+    assert!(late.stderr.contains(begun["id"].as_str().unwrap()), "{late}");
+
+    let bad = home.feed(
+        &["session", "append", &id],
+        "{\"role\":\"assistant\",\"content\":\"kept\"}\n{\"role\":\"wizard\",\"content\":\"secret\"}\n{\"role\":\"user\",\"content\":\"never\"}\n",
+    );
+    assert_eq!(bad.code, 2, "{bad}");
+    assert_eq!(bad.stdout.lines().count(), 1);
+    assert!(bad.stderr.contains("line 2") && bad.stderr.contains("no role"), "{bad}");
+    assert!(!bad.stderr.contains("secret"), "{bad}");
+    assert_eq!(said(&home, &id), ["hello", "kept"]);
+
+    let again = ["session", "append", &id, "--key", "run-1"];
+    let line = "{\"role\":\"user\",\"content\":\"once\"}";
+    let first = home.feed(&again, line).json();
+    let second = home.feed(&again, line).json();
+    assert_eq!(first["id"], second["id"]);
+    assert_eq!(second["repeated"], true);
+
+    for wrong in ["session append nobody", "session meta nobody", "session fork nobody"] {
+        assert_eq!(home.run(wrong).code, 1);
+    }
+    let taken = home.run(&format!("session new --id {id}"));
+    assert_eq!(taken.code, 2);
+}
+
+#[test]
+fn metadata_in_and_out() {
+    let home = Home::empty();
+    let id = new(&home);
+    let patch = r#"{"label":"release","deliveryContext":{"channel":"telegram"},"mine":[1]}"#;
+    let all = home.feed(&["session", "meta", &id, "--patch", "-"], patch).json();
+    assert_eq!(all["label"], "release");
+    assert_eq!(all["mine"][0], 1);
+    assert_eq!(home.run(&format!("session meta {id}")).json(), all);
+    let sessions = home.run("sessions --no-sync --all --channel telegram --json").json_lines();
+    assert_eq!(sessions.len(), 1);
+    let wrong = home.feed(&["session", "meta", &id, "--patch", "{\"sendPolicy\":7}"], "");
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.stderr.contains("allow, deny"), "{wrong}");
+}
+
+#[test]
+fn a_message_is_routed() {
+    let home = Home::empty();
+    home.write("w/SOUL.md", "");
+    home.write("w/AGENTS.md", "");
+    let stranger = home.run("session route --channel telegram --peer 7 --text hi").json();
+    assert_eq!(stranger["admitted"], false);
+    assert!(stranger["reply"].as_str().unwrap().contains("pairing code"));
+    assert_eq!(stranger["session"], Value::Null);
+    home.run("senders allow telegram:7");
+    let routed =
+        home.run("session route --channel telegram --peer 7 --text hi --workspace w").json();
+    assert_eq!(routed["key"], "agent:main:main");
+    assert_eq!(routed["bootstrap"], serde_json::json!(["AGENTS.md", "SOUL.md"]));
+    assert_eq!(routed["created"], true);
+    let again = home.feed(&["session", "route", "--channel", "telegram", "--peer", "7"], "more");
+    assert_eq!(again.json()["session"], routed["session"]);
+    assert_eq!(again.json()["message"], "more");
+    assert_eq!(home.run("session route --channel main --peer 7 --text x").code, 2);
+    assert_eq!(home.run("session route --channel telegram --chat crowd --peer 7 --text x").code, 2);
+}
+
+/// The script in the documents is a runtime, too.
+#[test]
+fn the_script_in_the_documents_runs() {
+    let home = Home::empty();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples/agent.sh");
+    let binary = Path::new(env!("CARGO_BIN_EXE_quipu")).parent().unwrap();
+    let path = format!("{}:/usr/bin:/bin", binary.display());
+    let mut child = std::process::Command::new("sh")
+        .arg(script)
+        .env_clear()
+        .env("HOME", home.path(""))
+        .env("PATH", path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"one\ntwo\n").unwrap();
+    let said = child.wait_with_output().unwrap();
+    let said = String::from_utf8(said.stdout).unwrap();
+    assert!(said.contains("said 1 things") && said.contains("said 2 things"), "{said}");
+    assert_eq!(self::said(&home, "agent:main:main").len(), 4);
+}

@@ -1,0 +1,167 @@
+//! Several writers at once, and writers that are killed.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use quipu_ledger::store::{Append, Expect, NewSession, Store};
+use quipu_ledger::{Error, Generations};
+use quipu_torture::Prng;
+use serde_json::{Value, json};
+
+use crate::child;
+use crate::home::Home;
+
+/// The session that children write to.
+const SESSION: &str = "crowded";
+
+fn message(text: &str) -> String {
+    json!({"role": "user", "content": text}).to_string()
+}
+
+fn home() -> Home {
+    let home = Home::quick();
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    store.create(&NewSession { id: Some(SESSION), ..NewSession::default() }).unwrap();
+    home
+}
+
+/// What a child does: appends until it has done so often, and says what was acknowledged.
+pub(crate) fn append(home: &Home, times: usize) {
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let session = store.session(store.find(SESSION).unwrap()).unwrap();
+    let mut out = std::io::stdout().lock();
+    for number in 0..times {
+        let text = format!("{} {number} {}", std::process::id(), "word ".repeat(number % 50));
+        let done = store.append(&session, &message(&text), Append::default()).unwrap();
+        writeln!(out, "ack {} {}", done.id, done.seq.0).unwrap();
+        out.flush().unwrap();
+    }
+}
+
+#[test]
+fn every_acknowledged_append_is_there_once_whenever_the_writer_is_killed() {
+    let home = home();
+    let mut prng = Prng::new(7);
+    let mut acknowledged: Vec<(String, i64)> = Vec::new();
+    for _ in 0..40 {
+        let mut child = child::command(&home, "append until killed").spawn().unwrap();
+        drop(child.stdin.take());
+        std::thread::sleep(Duration::from_millis(20 + prng.below(60)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let mut said = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        // The last line may have been cut off.
+        let whole = said.rfind('\n').map_or("", |end| &said[..end]);
+        acknowledged.extend(whole.lines().filter_map(|line| {
+            let (id, seq) = line.strip_prefix("ack ")?.split_once(' ')?;
+            Some((id.to_owned(), seq.parse().unwrap()))
+        }));
+    }
+    assert!(acknowledged.len() > 100, "{} appends are too few to tell", acknowledged.len());
+    let restored = home.restored(Generations::Newest);
+    let text = &restored[&format!("native/agents/main/sessions/{SESSION}.jsonl")];
+    let mut lines: HashMap<String, u32> = HashMap::new();
+    for line in String::from_utf8(text.clone()).unwrap().lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        *lines.entry(line["id"].as_str().unwrap().to_owned()).or_default() += 1;
+    }
+    for (id, seq) in &acknowledged {
+        assert_eq!(lines.get(id), Some(&1), "{id}");
+        assert_eq!(
+            home.one::<i64>(&format!("SELECT count(*) FROM entry_rows WHERE id = {seq}")),
+            1
+        );
+    }
+    home.assert_rebuilds();
+    home.assert_sound();
+}
+
+#[test]
+fn of_two_writers_on_one_leaf_one_is_told_of_the_other() {
+    let home = home();
+    let path = home.ledger_path();
+    let barrier = Arc::new(Barrier::new(2));
+    let mut leaf: Option<String> = None;
+    for round in 0..30 {
+        let threads: Vec<_> = (0..2)
+            .map(|writer| {
+                let (path, barrier, leaf) = (path.clone(), Arc::clone(&barrier), leaf.clone());
+                std::thread::spawn(move || {
+                    let mut store = Store::open(&path).unwrap();
+                    let session = store.session(store.find(SESSION).unwrap()).unwrap();
+                    let expected_leaf = leaf.as_deref().map_or(Expect::Root, Expect::Entry);
+                    barrier.wait();
+                    let how = Append { expected_leaf, key: None };
+                    store.append(&session, &message(&format!("{round} {writer}")), how)
+                })
+            })
+            .collect();
+        let mut done: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        done.sort_by_key(Result::is_err);
+        let [Ok(won), Err(Error::Conflict { leaf: named, .. })] = &done[..] else {
+            panic!("{done:?}");
+        };
+        assert_eq!(named.as_ref(), Some(&won.id));
+        leaf = Some(won.id.clone());
+    }
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 30);
+}
+
+#[test]
+fn r101_writers_queue_and_none_is_lost() {
+    let home = home();
+    child::finish(child::start(&home, "append 20 times", 6));
+    let store = Store::open(&home.ledger_path()).unwrap();
+    let session = store.session(store.find(SESSION).unwrap()).unwrap();
+    let leaf = store.leaf(&session).unwrap().unwrap();
+    // Without an expected leaf each goes on from what is there: one line, no branch.
+    assert_eq!(store.path(&session, &leaf.id).unwrap().len(), 120);
+    assert_eq!(store.branches(&session).unwrap().len(), 1);
+    home.assert_rebuilds();
+    home.assert_sound();
+}
+
+#[test]
+fn r101_a_writer_that_is_kept_waiting_says_so() {
+    let home = home();
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    store.set_longest_wait(Duration::from_millis(50)).unwrap();
+    let session = store.session(store.find(SESSION).unwrap()).unwrap();
+    let other = home.sql();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let refused = store.append(&session, &message("late"), Append::default());
+    assert!(matches!(refused, Err(Error::Busy { .. })), "{refused:?}");
+    other.execute_batch("ROLLBACK").unwrap();
+    store.append(&session, &message("now"), Append::default()).unwrap();
+}
+
+#[test]
+fn r93_a_chain_and_a_crowd_of_children_take_linear_work() {
+    let home = home();
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let session = store.session(store.find(SESSION).unwrap()).unwrap();
+    let root = store.append(&session, &message("root"), Append::default()).unwrap();
+    for number in 0..300 {
+        let child = json!({"type": "custom", "customType": "n", "data": number,
+                           "parentId": root.id});
+        store.append(&session, &child.to_string(), Append::default()).unwrap();
+    }
+    assert_eq!(store.children(&session, Some(&root.id)).unwrap().len(), 300);
+    assert_eq!(store.branches(&session).unwrap().len(), 300);
+    // No statement of the tree goes through a table that is not the session's.
+    let conn = home.sql();
+    for statement in [
+        "SELECT id FROM entry_rows WHERE session = 2 AND parent = 3",
+        "WITH RECURSIVE path (id) AS (SELECT 3 UNION ALL SELECT e.parent FROM path \
+         JOIN entry_rows e ON e.id = path.id WHERE e.parent IS NOT NULL) SELECT count(*) FROM path",
+    ] {
+        let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
+        let steps: Vec<String> =
+            plan.query_map([], |row| row.get(3)).unwrap().map(Result::unwrap).collect();
+        let scans = steps.iter().filter(|step| step.starts_with("SCAN e")).count();
+        assert_eq!(scans, 0, "{steps:?}");
+    }
+}
