@@ -14,6 +14,7 @@ mod damaged;
 mod demo;
 mod doctor;
 mod export;
+mod files;
 mod forget;
 mod formats;
 mod help;

@@ -109,7 +109,8 @@ impl Session {
         let written: HashSet<usize> =
             files.iter().flat_map(|file| &file.entries).filter_map(|laid| laid.line).collect();
         let moves = self.rows.iter().filter(|row| {
-            matches!(row.kind, Kind::Leaf(_)) || Some(row.line) == header.map(|row| row.line)
+            matches!(row.kind, Kind::Leaf(_)) && !written.contains(&row.line)
+                || Some(row.line) == header.map(|row| row.line)
         });
         Layout {
             header: header.map(|row| row.line),
@@ -304,14 +305,21 @@ impl<'s> Work<'s> {
                 None => [others, carried, ends].concat(),
             };
             if ended.is_none() && self.tree.leaf.is_none() && !entries.is_empty() {
-                let id = free_id(&mut self.taken, self.session.lines);
-                entries.push(Laid::made(id, None, Written::Root));
+                entries.push(self.root());
             }
             let reset = ended.and_then(|ended| self.path.get(ended.reset)).copied();
             let ended_by = reset.and_then(|reset| self.row(reset)).map(|row| row.line);
             files.push(LaidFile { ended_by, entries });
         }
         files
+    }
+
+    /// What says that the leaf is before the first entry: the line that moved it there.
+    fn root(&mut self) -> Laid {
+        let moved = self.session.rows.iter().rfind(|row| matches!(row.kind, Kind::Leaf(_)));
+        let id = moved.and_then(|row| row.id.as_deref()).map(str::to_owned);
+        let id = id.unwrap_or_else(|| free_id(&mut self.taken, self.session.lines));
+        Laid { line: moved.map(|row| row.line), ..Laid::made(id, None, Written::Root) }
     }
 
     /// Whether OpenClaw 2026.7.1 knows the type of an entry, so that it can be its leaf.

@@ -121,7 +121,11 @@ impl Writer {
                     is_changed = true;
                 }
             }
-            Written::Model(_) | Written::Thinking(_) | Written::Root => {}
+            Written::Model(_) | Written::Thinking(_) => {}
+            Written::Root => {
+                object.put("targetId", &None::<&str>);
+                is_changed = true;
+            }
         }
         if !is_changed && is_placed(laid, &object) {
             return format!("{line}\n");

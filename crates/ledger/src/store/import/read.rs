@@ -6,12 +6,15 @@ use std::io::{BufRead, BufReader, Seek};
 use std::path::Path;
 
 use quipu_transcript::context::OWN_ID;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::find::Transcript;
 use crate::collect::{Unfolded, open_source, unfold};
 use crate::export::openclaw::names;
 use crate::{Error, Result};
+
+/// Takes a line of a session: the number of its file, the line, and whether it is a new one.
+pub(super) type Each<'a> = dyn FnMut(usize, &[u8], bool) -> Result<()> + 'a;
 
 /// Files that hold one session, the oldest first.
 #[derive(Debug)]
@@ -73,16 +76,12 @@ impl Folder<'_> {
 
     /// Hands all lines of a session to `each`, with the number of their file; those that stand in an
     /// earlier file already, because a reset keeps them, with `false`.
-    pub(super) fn lines(
-        &self,
-        group: &Group,
-        each: &mut dyn FnMut(usize, &[u8], bool) -> Result<()>,
-    ) -> Result<()> {
+    pub(super) fn lines(&self, group: &Group, each: &mut Each<'_>) -> Result<()> {
         let mut before: HashSet<[u8; 32]> = HashSet::new();
         for (number, file) in group.files.iter().enumerate() {
             let mut own = Vec::new();
             self.file_lines(file, &mut |line| {
-                let hash = (group.files.len() > 1).then(|| *blake3::hash(line).as_bytes());
+                let hash = (group.files.len() > 1).then(|| print(line));
                 let is_new = hash.is_none_or(|hash| !before.contains(&hash));
                 own.extend(hash);
                 each(number, line, is_new)?;
@@ -118,12 +117,12 @@ impl Folder<'_> {
     fn goes_on(&self, group: &Group, file: &Transcript) -> bool {
         let mut before = HashSet::new();
         let known = self.lines(group, &mut |_, line, _| {
-            before.insert(*blake3::hash(line).as_bytes());
+            before.insert(print(line));
             Ok(())
         });
         let mut found = false;
         let read = self.file_lines(file, &mut |line| {
-            if before.contains(blake3::hash(line).as_bytes()) {
+            if before.contains(&print(line)) {
                 return Ok(true);
             }
             let said: Option<Value> = serde_json::from_slice(line).ok();
@@ -147,4 +146,18 @@ impl Folder<'_> {
         });
         own.filter(|_| read.is_ok())
     }
+}
+
+/// What tells a line from others. What a reset keeps is written once more with another parent, where
+/// it does not keep what was between.
+fn print(line: &[u8]) -> [u8; 32] {
+    let entry: Option<Map<String, Value>> = serde_json::from_slice(line).ok();
+    let hash = match entry {
+        Some(mut entry) if entry.contains_key("parentId") => {
+            entry.remove("parentId");
+            blake3::hash(Value::Object(entry).to_string().as_bytes())
+        }
+        _ => blake3::hash(line),
+    };
+    *hash.as_bytes()
 }

@@ -1,0 +1,135 @@
+//! `quipu export --format openclaw|claude-code`, and `quipu import`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::home::{Home, snapshot};
+
+const ID: &str = "01a1e05d-0000-4000-8000-000000000001";
+
+/// A session of quipu's own that was reset.
+fn own() -> Home {
+    let home = Home::empty();
+    home.run(&format!("session new --id {ID} --key agent:main:main"));
+    for said in ["before", "and before"] {
+        let line = json!({"role": "user", "content": said}).to_string();
+        home.feed(&["session", "append", ID], &line);
+    }
+    home.run(&format!("session reset {ID}"));
+    let line = json!({"role": "user", "content": "after"}).to_string();
+    home.feed(&["session", "append", ID], &line);
+    home
+}
+
+/// A path of a report.
+fn there(home: &Home, path: &Value) -> PathBuf {
+    home.path(path.as_str().unwrap().trim_start_matches("[HOME]/"))
+}
+
+#[test]
+fn r100_an_agents_folder_is_written_whole_and_for_its_owner() {
+    let home = own();
+    let run = home.run("export --all --format openclaw --to state --json");
+    let report = run.json();
+    assert_eq!(report["sessions"], 1);
+    assert_eq!(report["format"], "openclaw");
+    let files = report["files"].as_array().unwrap();
+    assert_eq!(files.len(), 3, "{report}");
+    for file in files {
+        let path = there(&home, &file["path"]);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(&path).unwrap().len(), file["bytes"].as_u64().unwrap());
+    }
+    let folder = home.path("state/agents/main/sessions");
+    let mut names: Vec<String> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names[0], format!("{ID}.jsonl"));
+    assert!(names[1].starts_with(&format!("{ID}.jsonl.reset.2")) && !names[1].contains(':'));
+    assert_eq!(names[2], "sessions.json");
+    let index = fs::read_to_string(folder.join("sessions.json")).unwrap();
+    assert!(index.starts_with("{\n  \"agent:main:main\": {\n    \""), "{index}");
+    let index: Value = serde_json::from_str(&index).unwrap();
+    assert_eq!(index["agent:main:main"]["sessionId"], ID);
+    assert!(index["agent:main:main"]["updatedAt"].as_i64().unwrap() > 1_700_000_000_000);
+
+    // Nothing is overwritten, unless that is asked for; keys of others stay.
+    let again = home.run("export --all --format openclaw --to state").to_string();
+    assert!(again.starts_with("exit 2") && again.contains("exists, and 2 more"), "{again}");
+    let other = json!({"agent:main:x": {"sessionId": "x", "updatedAt": 1}});
+    fs::write(folder.join("sessions.json"), other.to_string()).unwrap();
+    let forced = home.run("export --all --format openclaw --to state --force").to_string();
+    assert!(forced.starts_with("exit 0"), "{forced}");
+    let index: Value =
+        serde_json::from_slice(&fs::read(folder.join("sessions.json")).unwrap()).unwrap();
+    assert_eq!(index.as_object().unwrap().len(), 2);
+}
+
+#[test]
+fn what_cannot_be_written_is_said() {
+    let home = Home::small();
+    home.run("sync");
+    let left = home.run("export --all --format openclaw --to out").to_string();
+    assert!(left.contains("left out: it is no session of OpenClaw's or quipu's own"), "{left}");
+    let none = home.run("export 00000001 --format openclaw --to out2").to_string();
+    assert!(none.starts_with("exit 1") && none.contains("nothing to write"), "{none}");
+    for (arguments, why) in [
+        ("export --all --format openclaw", "need a folder"),
+        ("export --all --format openclaw --to x --redact", "--redact would change"),
+        (
+            "export --all --format claude-code --to x --force",
+            "only writes files that are not there",
+        ),
+    ] {
+        let run = home.run(arguments).to_string();
+        assert!(run.starts_with("exit 2") && run.contains(why), "{run}");
+    }
+}
+
+#[test]
+fn claude_code_gets_its_files_back() {
+    let home = Home::full();
+    home.run("sync");
+    let run = home.run("export --all --format claude-code --to back --json").json();
+    assert!(run["sessions"].as_u64().unwrap() > 1, "{run}");
+    let files = run["files"].as_array().unwrap();
+    assert!(files.len() > 2);
+    for file in files {
+        let path = there(&home, &file["path"]);
+        let name = path.strip_prefix(home.path("back")).unwrap();
+        assert!(name.starts_with("projects"), "{name:?}");
+        let original = home.path(".claude").join(name);
+        assert_eq!(fs::read(&path).unwrap(), fs::read(&original).unwrap(), "{name:?}");
+    }
+    let again = home.run("export --all --format claude-code --to back --json").json();
+    assert_eq!(again["files"], json!([]));
+    assert_eq!(again["there"].as_array().unwrap().len(), files.len());
+}
+
+#[test]
+fn an_import_tells_of_every_file() {
+    let home = Home::empty();
+    let folder = "state/agents/main/sessions";
+    let header = r#"{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}"#;
+    let line = r#"{"type":"message","id":"1","parentId":null,"timestamp":"2026-01-01T00:00:01.000Z","message":{"role":"user","content":"one"}}"#;
+    home.write(format!("{folder}/s.jsonl"), format!("{header}\nbad\n{line}\n"));
+    home.write(
+        format!("{folder}/sessions.json"),
+        r#"{"agent:main:main":{"sessionId":"s","updatedAt":1}}"#,
+    );
+    home.write(format!("{folder}/s.jsonl.lock"), "{}");
+    snapshot!(home.run("import state"), @r"");
+    snapshot!(home.run("import state --json"), @r"");
+    home.write(format!("{folder}/s.jsonl"), format!("{header}\nother\n"));
+    home.write(format!("{folder}/t.jsonl"), format!("{header}\n{line}\n"));
+    snapshot!(home.run("import state/agents"), @r"");
+    snapshot!(home.run("import nowhere"), @r"");
+    snapshot!(home.run("import state/agents/main/sessions --json"), @r"");
+    let context = home.run("session context agent:main:main --json").json();
+    assert_eq!(context["messages"].as_array().unwrap().len(), 1);
+}
