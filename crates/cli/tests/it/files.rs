@@ -123,13 +123,54 @@ fn an_import_tells_of_every_file() {
         r#"{"agent:main:main":{"sessionId":"s","updatedAt":1}}"#,
     );
     home.write(format!("{folder}/s.jsonl.lock"), "{}");
-    snapshot!(home.run("import state"), @r"");
-    snapshot!(home.run("import state --json"), @r"");
+    snapshot!(home.run("import state"), @"
+    exit 0
+    --- stdout
+    rows  stored  new  file
+       3       3    3  agents/main/sessions/s.jsonl
+       1       1    1  agents/main/sessions/sessions.json
+    left out  agents/main/sessions/s.jsonl.lock: lock file
+    1 session: 3 lines new
+    ");
+    snapshot!(home.run("import state --json"), @r#"
+    exit 0
+    --- stdout
+    {"path":"agents/main/sessions/s.jsonl","kind":"transcript","agent":"main","session":"s","rows":3,"stored":3,"added":0}
+    {"path":"agents/main/sessions/sessions.json","kind":"index","agent":"main","rows":1,"stored":1,"added":0}
+    {"path":"agents/main/sessions/s.jsonl.lock","kind":"other","agent":"main","rows":0,"stored":0,"added":0,"why":"lock file"}
+    "#);
     home.write(format!("{folder}/s.jsonl"), format!("{header}\nother\n"));
     home.write(format!("{folder}/t.jsonl"), format!("{header}\n{line}\n"));
-    snapshot!(home.run("import state/agents"), @r"");
-    snapshot!(home.run("import nowhere"), @r"");
-    snapshot!(home.run("import state/agents/main/sessions --json"), @r"");
+    snapshot!(home.run("import state/agents"), @"
+    exit 2
+    --- stdout
+    rows  stored  new  file
+       2       0    0  main/sessions/s.jsonl: session s is there already, with other lines
+       2       2    2  main/sessions/t.jsonl
+       1       0    0  main/sessions/sessions.json
+    left out  main/sessions/s.jsonl.lock: lock file
+    1 session: 2 lines new
+    --- stderr
+    error: 1 file not imported
+    hint: the rest is; what is said beside each says why it is not
+    ");
+    snapshot!(home.run("import nowhere"), @"
+    exit 2
+    --- stderr
+    error: ~/nowhere is no folder
+    hint: name OpenClaw's state folder, usually ~/.openclaw
+    ");
+    snapshot!(home.run("import state/agents/main/sessions --json"), @r#"
+    exit 2
+    --- stdout
+    {"path":"s.jsonl","kind":"transcript","agent":"main","session":"s","rows":2,"stored":0,"added":0,"why":"session s is there already, with other lines","failed":true}
+    {"path":"t.jsonl","kind":"transcript","agent":"main","session":"t","rows":2,"stored":2,"added":0}
+    {"path":"sessions.json","kind":"index","agent":"main","rows":1,"stored":0,"added":0}
+    {"path":"s.jsonl.lock","kind":"other","agent":"main","rows":0,"stored":0,"added":0,"why":"lock file"}
+    --- stderr
+    error: 1 file not imported
+    hint: the rest is; what is said beside each says why it is not
+    "#);
     let context = home.run("session context agent:main:main --json").json();
     assert_eq!(context["messages"].as_array().unwrap().len(), 1);
 }
