@@ -325,7 +325,8 @@ impl<'s> Work<'s> {
     /// Whether OpenClaw 2026.7.1 knows the type of an entry, so that it can be its leaf.
     fn is_known(&self, row: usize) -> bool {
         let kind = self.row(row).map(|row| &row.kind);
-        !matches!(kind, None | Some(Kind::Reset(_) | Kind::Edit(_) | Kind::Newer | Kind::Unknown))
+        self.is_entry(row)
+            && !matches!(kind, None | Some(Kind::Reset(_) | Kind::Edit(_) | Kind::Newer))
     }
 
     /// Something that OpenClaw 2026.7.1 finds as the leaf, where it would see through all of the path
