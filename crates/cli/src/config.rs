@@ -5,6 +5,7 @@
 
 mod prices;
 mod retention;
+mod store;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,8 @@ use quipu_ledger::Retention;
 use quipu_transcript::format::{self, FORMATS};
 use quipu_transcript::prices::Price;
 use toml::{Table, Value};
+
+pub(crate) use store::Store;
 
 use crate::args::ColorWhen;
 use crate::error::{CommandError, Result};
@@ -35,6 +38,8 @@ pub(crate) struct Config {
     pub(crate) retention: BTreeMap<&'static str, Retention>,
     /// `[prices]`, by model.
     pub(crate) prices: BTreeMap<String, Price>,
+    /// `[store]`.
+    pub(crate) store: Store,
     /// Keys that mean nothing.
     pub(crate) unknown: Vec<UnknownKey>,
 }
@@ -70,6 +75,7 @@ fn parse(text: &str, path: &Path) -> Result<Config> {
             "roots" => roots(value, path, &mut config)?,
             "retention" => config.retention = retention::read(value, path, &mut config.unknown)?,
             "prices" => config.prices = prices::read(value, path, &mut config.unknown)?,
+            "store" => config.store = store::read(value, path, &mut config.unknown)?,
             _ => config.unknown.push(unknown(key, key, "")),
         }
     }
@@ -180,7 +186,7 @@ fn syntax_error(text: &str, path: &Path, error: &toml::de::Error) -> CommandErro
 /// A key that means nothing, with the nearest one that does.
 fn unknown(key: &str, name: &str, table: &str) -> UnknownKey {
     let known: Vec<&str> = match table {
-        "" => vec!["ledger", "color", "collect", "roots", "retention", "prices"],
+        "" => vec!["ledger", "color", "collect", "roots", "retention", "prices", "store"],
         "collect." => vec!["priority", "deleted"],
         _ => FORMATS.iter().map(|format| format.name()).collect(),
     };

@@ -133,6 +133,12 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         Error::NoMatch { what: "transcript of session", .. } => {
             "of this session only its prompts are left, in the prompt history"
         }
+        Error::NoMatch { what: "sender", .. } => {
+            "`quipu senders list` shows who asks, and who was allowed or denied"
+        }
+        Error::NoMatch { what: "open pairing request", .. } => {
+            "a code is good for an hour; `quipu senders list` shows who asks"
+        }
         Error::NoMatch { .. } => "`quipu cursors` lists how many generations each file has had",
         Error::Ambiguous { candidates, .. } => return candidates_hint(candidates),
         Error::Sql { message } if message.starts_with("no such") => {

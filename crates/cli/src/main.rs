@@ -16,6 +16,7 @@ mod output;
 mod paths;
 mod reading;
 mod roots;
+mod routing;
 mod service;
 mod settings;
 mod telling;

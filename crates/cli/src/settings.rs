@@ -14,6 +14,7 @@ use crate::config::{self, Config, UnknownKey};
 use crate::error::{CommandError, Result};
 use crate::paths::{resolve, shorten};
 use crate::roots::{self, FormatRoots};
+use crate::routing::StoreSettings;
 
 /// All settings.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) roots: Vec<FormatRoots>,
     /// What models cost, where a person says so.
     pub(crate) prices: Setting<BTreeMap<String, Price>>,
+    /// Which conversations share a session, and who may speak.
+    pub(crate) store: StoreSettings,
     /// Keys of the configuration file that mean nothing.
     pub(crate) unknown: Vec<UnknownKey>,
 }
@@ -103,6 +106,7 @@ pub(crate) fn load(global: &Global) -> Result<Settings> {
         deleted: said(config.deleted, Selection::default().deleted, file),
         roots: roots::find(&config, &in_file(file), folder, home, &here)?,
         prices: Setting { value: config.prices, origin: in_file(file) },
+        store: StoreSettings::new(config.store, file, home)?,
         unknown: config.unknown,
         config: path,
         home: home.map(Path::to_owned),

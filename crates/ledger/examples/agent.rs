@@ -1,5 +1,7 @@
 //! An agent that keeps its session in a ledger. Every line of standard input is a prompt.
 
+#![expect(clippy::print_stdout, reason = "it answers")]
+
 use quipu_ledger::store::{Append, Expect, NewSession, Store};
 use quipu_transcript::context::Message;
 use quipu_transcript::key::SessionKey;

@@ -81,6 +81,11 @@ pub(crate) enum Event {
     Damaged { at: i64, source: SourceNumber, what: String },
     /// A session was forgotten: what it held is no more, and is not collected again.
     Forgotten { at: i64, format: String, agent: String, session_id: String },
+    /// Somebody decided whether a sender may speak to an agent: `allowed`, `denied`, or `revoked`
+    /// if nothing is decided any more.
+    Sender { at: i64, agent: String, channel: String, sender: String, decision: String },
+    /// A sender asked to be paired, and was told this code.
+    PairingRequest { at: i64, agent: String, channel: String, sender: String, code: String },
 }
 
 /// A source's id, as it stands in the journal.
@@ -98,7 +103,10 @@ impl Event {
             | Event::Key { source, .. }
             | Event::Native { source, .. }
             | Event::IndexProblems { source, .. } => Some(SourceId(*source)),
-            Event::Backup { .. } | Event::Forgotten { .. } => None,
+            Event::Backup { .. }
+            | Event::Forgotten { .. }
+            | Event::Sender { .. }
+            | Event::PairingRequest { .. } => None,
         }
     }
 }

@@ -34,6 +34,7 @@ mod search;
 mod spans;
 pub mod store;
 mod sums;
+mod varint;
 pub mod watch;
 pub mod wire;
 

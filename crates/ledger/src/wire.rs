@@ -3,6 +3,7 @@
 mod export;
 mod notes;
 mod search;
+mod senders;
 mod sessions;
 mod sql;
 mod usage;
@@ -10,6 +11,7 @@ mod usage;
 pub use export::{DamagedSession, ExportReport, ExportedFile};
 pub use notes::{CronJob, CronRun, Note, NoteVersion};
 pub use search::{Nearby, Scanned, SearchAnswer, SearchGaps, SearchHit};
+pub use senders::Sender;
 pub use sessions::{Project, Session};
 pub use sql::SqlValue;
 pub use usage::{UsageLine, UsageReport, UsageSession};

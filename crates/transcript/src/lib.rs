@@ -24,6 +24,7 @@ pub mod record;
 mod recover;
 pub mod redact;
 pub mod render;
+pub mod routing;
 pub mod rows;
 pub mod search;
 pub mod story;

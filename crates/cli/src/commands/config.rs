@@ -1,6 +1,8 @@
 //! `quipu config`: every effective setting and where it came from.
 
-use std::path::Path;
+mod store;
+
+use std::path::{Path, PathBuf};
 
 use quipu_transcript::prices::{Price, Rates};
 use serde::Serialize;
@@ -31,6 +33,13 @@ use crate::settings::Origin;
 ///
 ///   [prices]         # US dollars for a million tokens
 ///   "my-model" = { input = 3.0, output = 15.0, cache_read = 0.3 }
+///
+///   [store]          # which conversations share a session
+///   dm_scope = "main"
+///   openclaw_config = "~/.openclaw/openclaw.json"
+///
+///   [store.admission]          # who may speak
+///   owners = ["telegram:821071206"]
 ///
 /// Example:
 ///   quipu config show
@@ -67,11 +76,14 @@ struct SettingLine<'a> {
 }
 
 /// A setting's value.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 #[serde(untagged)]
 enum Value<'a> {
     Word(&'a str),
-    Number(u32),
+    Number(u64),
+    Text(String),
+    Words(Vec<String>),
+    Place(PathBuf),
     Flag(bool),
     Path(&'a Path),
     Paths(Vec<&'a Path>),
@@ -79,7 +91,7 @@ enum Value<'a> {
 }
 
 /// What a model costs, for a million tokens.
-#[derive(Serialize)]
+#[derive(Clone, Copy, Serialize)]
 struct PriceValue {
     input: f64,
     output: f64,
@@ -128,7 +140,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
     for roots in &settings.roots {
         let days = roots.retention.value.days(roots.format);
-        let value = days.map_or(Value::Word("never"), Value::Number);
+        let value = days.map_or(Value::Word("never"), |days| Value::Number(days.into()));
         let key = format!("retention.{}", roots.format.name());
         lines.push((key, value, &roots.retention.origin));
     }
@@ -136,6 +148,8 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     for (model, price) in &prices.value {
         lines.push((format!("prices.{model}"), Value::Price(price.into()), &prices.origin));
     }
+    let store = store::lines(&settings.store)?;
+    lines.extend(store.iter().map(|(key, value, origin)| (key.clone(), value.clone(), origin)));
     if context.is_json {
         for (key, value, origin) in lines {
             context.output.json(&SettingLine { key: &key, value, origin })?;
@@ -162,6 +176,10 @@ fn values(context: &Context, value: &Value<'_>) -> Vec<Text> {
         Value::Word(word) => vec![Text::plain(word)],
         Value::Number(number) => vec![Text::plain(number.to_string())],
         Value::Flag(flag) => vec![Text::plain(flag.to_string())],
+        Value::Text(text) => vec![Text::plain(text)],
+        Value::Words(words) if words.is_empty() => vec![Text::of(Look::Dim, "none")],
+        Value::Words(words) => words.iter().map(Text::plain).collect(),
+        Value::Place(path) => values(context, &Value::Path(path)),
         Value::Path(path) => {
             let is_missing = !path.exists();
             let text = Text::plain(context.show(path));

@@ -18,6 +18,7 @@ mod rebuild;
 mod restore;
 mod resume;
 mod search;
+mod senders;
 mod service;
 mod session;
 mod sessions;
@@ -66,6 +67,7 @@ pub(crate) enum Command {
     Rebuild(rebuild::Args),
     Forget(forget::Args),
     Session(session::Args),
+    Senders(senders::Args),
     Cursors(cursors::Args),
     Formats(formats::Args),
     Config(config::Args),
@@ -98,6 +100,7 @@ impl Command {
             Command::Rebuild(args) => rebuild::run(args, context),
             Command::Forget(args) => forget::run(args, context),
             Command::Session(args) => session::run(args, context),
+            Command::Senders(args) => senders::run(args, context),
             Command::Cursors(args) => cursors::run(args, context),
             Command::Formats(args) => formats::run(args, context),
             Command::Config(args) => config::run(args, context),

@@ -9,20 +9,25 @@ fn defaults() {
     snapshot!(Home::empty().run("config show"), @"
     exit 0
     --- stdout
-    setting                value                                       from
-    config                 ~/.config/quipu/config.toml (not there)     default
-    ledger                 ~/.local/share/quipu/ledger.db (not there)  default
-    color                  auto                                        default
-    collect.priority       2                                           default
-    collect.deleted        true                                        default
-    roots.claude-code      ~/.claude                                   default
-                           ~/.config/claude
-    roots.openclaw         ~/.openclaw                                 default
-                           ~/.clawdbot
-                           ~/.moltbot
-                           ~/.moldbot
-    retention.claude-code  30                                          default
-    retention.openclaw     never                                       default
+    setting                 value                                       from
+    config                  ~/.config/quipu/config.toml (not there)     default
+    ledger                  ~/.local/share/quipu/ledger.db (not there)  default
+    color                   auto                                        default
+    collect.priority        2                                           default
+    collect.deleted         true                                        default
+    roots.claude-code       ~/.claude                                   default
+                            ~/.config/claude
+    roots.openclaw          ~/.openclaw                                 default
+                            ~/.clawdbot
+                            ~/.moltbot
+                            ~/.moldbot
+    store.main_key          main                                        default
+    store.dm_scope          main                                        default
+    store.group_scope       per-group                                   default
+    store.reset.mode        none                                        default
+    store.admission.direct  pairing                                     default
+    store.admission.group   allowlist                                   default
+    store.admission.owners  none                                        default
     ");
 }
 
@@ -37,17 +42,22 @@ fn from_a_file() {
     snapshot!(home.run("config show"), @"
     exit 0
     --- stdout
-    setting                value                                       from
-    config                 ~/.config/quipu/config.toml                 default
-    ledger                 ~/.config/quipu/kept/ledger.db (not there)  file ~/.config/quipu/config.toml
-    color                  never                                       file ~/.config/quipu/config.toml
-    collect.priority       2                                           default
-    collect.deleted        true                                        default
-    roots.claude-code      ~/one                                       file ~/.config/quipu/config.toml
-                           ~/.config/quipu/two
-    roots.openclaw         none                                        file ~/.config/quipu/config.toml
-    retention.claude-code  30                                          default
-    retention.openclaw     never                                       default
+    setting                 value                                       from
+    config                  ~/.config/quipu/config.toml                 default
+    ledger                  ~/.config/quipu/kept/ledger.db (not there)  file ~/.config/quipu/config.toml
+    color                   never                                       file ~/.config/quipu/config.toml
+    collect.priority        2                                           default
+    collect.deleted         true                                        default
+    roots.claude-code       ~/one                                       file ~/.config/quipu/config.toml
+                            ~/.config/quipu/two
+    roots.openclaw          none                                        file ~/.config/quipu/config.toml
+    store.main_key          main                                        default
+    store.dm_scope          main                                        default
+    store.group_scope       per-group                                   default
+    store.reset.mode        none                                        default
+    store.admission.direct  pairing                                     default
+    store.admission.group   allowlist                                   default
+    store.admission.owners  none                                        default
     ");
 }
 
@@ -65,17 +75,22 @@ fn from_the_environment() {
     snapshot!(home.run_with("config show", &variables), @"
     exit 0
     --- stdout
-    setting                value                    from
-    config                 ~/here.toml              environment variable QUIPU_CONFIG
-    ledger                 ~/ledger.db (not there)  environment variable QUIPU_LEDGER
-    color                  never                    environment variable NO_COLOR
-    collect.priority       2                        default
-    collect.deleted        true                     default
-    roots.claude-code      /one                     environment variable CLAUDE_CONFIG_DIR
-                           /two
-    roots.openclaw         ~/three                  environment variable OPENCLAW_STATE_DIR
-    retention.claude-code  30                       default
-    retention.openclaw     never                    default
+    setting                 value                    from
+    config                  ~/here.toml              environment variable QUIPU_CONFIG
+    ledger                  ~/ledger.db (not there)  environment variable QUIPU_LEDGER
+    color                   never                    environment variable NO_COLOR
+    collect.priority        2                        default
+    collect.deleted         true                     default
+    roots.claude-code       /one                     environment variable CLAUDE_CONFIG_DIR
+                            /two
+    roots.openclaw          ~/three                  environment variable OPENCLAW_STATE_DIR
+    store.main_key          main                     default
+    store.dm_scope          main                     default
+    store.group_scope       per-group                default
+    store.reset.mode        none                     default
+    store.admission.direct  pairing                  default
+    store.admission.group   allowlist                default
+    store.admission.owners  none                     default
     ");
 }
 
@@ -93,20 +108,25 @@ fn from_base_folders() {
     snapshot!(home.run_with("config show --color never", &variables), @"
     exit 0
     --- stdout
-    setting                value                               from
-    config                 ~/conf/quipu/config.toml            environment variable XDG_CONFIG_HOME
-    ledger                 ~/data/quipu/ledger.db (not there)  environment variable XDG_DATA_HOME
-    color                  never                               flag --color
-    collect.priority       2                                   default
-    collect.deleted        true                                default
-    roots.claude-code      ~/.claude                           default
-                           ~/.config/claude
-    roots.openclaw         ~/.openclaw                         default
-                           ~/.clawdbot
-                           ~/.moltbot
-                           ~/.moldbot
-    retention.claude-code  30                                  default
-    retention.openclaw     never                               default
+    setting                 value                               from
+    config                  ~/conf/quipu/config.toml            environment variable XDG_CONFIG_HOME
+    ledger                  ~/data/quipu/ledger.db (not there)  environment variable XDG_DATA_HOME
+    color                   never                               flag --color
+    collect.priority        2                                   default
+    collect.deleted         true                                default
+    roots.claude-code       ~/.claude                           default
+                            ~/.config/claude
+    roots.openclaw          ~/.openclaw                         default
+                            ~/.clawdbot
+                            ~/.moltbot
+                            ~/.moldbot
+    store.main_key          main                                default
+    store.dm_scope          main                                default
+    store.group_scope       per-group                           default
+    store.reset.mode        none                                default
+    store.admission.direct  pairing                             default
+    store.admission.group   allowlist                           default
+    store.admission.owners  none                                default
     ");
 }
 
@@ -120,20 +140,25 @@ fn from_flags() {
     snapshot!(run, @"
     exit 0
     --- stdout
-    setting                value               from
-    config                 ~/here.toml         flag --config
-    ledger                 ~/l.db (not there)  flag --ledger
-    color                  never               flag --color
-    collect.priority       2                   default
-    collect.deleted        true                default
-    roots.claude-code      ~/.claude           default
-                           ~/.config/claude
-    roots.openclaw         ~/.openclaw         default
-                           ~/.clawdbot
-                           ~/.moltbot
-                           ~/.moldbot
-    retention.claude-code  30                  default
-    retention.openclaw     never               default
+    setting                 value               from
+    config                  ~/here.toml         flag --config
+    ledger                  ~/l.db (not there)  flag --ledger
+    color                   never               flag --color
+    collect.priority        2                   default
+    collect.deleted         true                default
+    roots.claude-code       ~/.claude           default
+                            ~/.config/claude
+    roots.openclaw          ~/.openclaw         default
+                            ~/.clawdbot
+                            ~/.moltbot
+                            ~/.moldbot
+    store.main_key          main                default
+    store.dm_scope          main                default
+    store.group_scope       per-group           default
+    store.reset.mode        none                default
+    store.admission.direct  pairing             default
+    store.admission.group   allowlist           default
+    store.admission.owners  none                default
     ");
 }
 
@@ -155,6 +180,13 @@ fn for_machines() {
     {"key":"roots.openclaw","value":["/state"],"origin":"file","from":"[HOME]/.config/quipu/config.toml"}
     {"key":"retention.claude-code","value":30,"origin":"default"}
     {"key":"retention.openclaw","value":"never","origin":"default"}
+    {"key":"store.main_key","value":"main","origin":"default"}
+    {"key":"store.dm_scope","value":"main","origin":"default"}
+    {"key":"store.group_scope","value":"per-group","origin":"default"}
+    {"key":"store.reset.mode","value":"none","origin":"default"}
+    {"key":"store.admission.direct","value":"pairing","origin":"default"}
+    {"key":"store.admission.group","value":"allowlist","origin":"default"}
+    {"key":"store.admission.owners","value":[],"origin":"default"}
     "#);
 }
 
@@ -358,14 +390,197 @@ fn a74_files_full_of_anything() {
     ");
 }
 
+#[test]
+fn r62_the_store_is_configured_here() {
+    let home = Home::empty();
+    home.write(
+        FILE,
+        "[store]\ndm_scope = 'channel-peer'\nmain_key = 'Home'\n\
+         [store.identity_links]\nalice = ['telegram:1', 'discord:2']\n\
+         [store.reset]\nmode = 'daily'\nhour = 5\n[store.reset.group]\nidle_minutes = 30\n\
+         [store.reset.channels.discord]\nmode = 'none'\n\
+         [store.admission]\ndirect = 'allowlist'\nowners = ['telegram:1', 'Matrix:@Ada:x.org']\n\
+         [store.admission.channels.irc]\ngroup = 'open'\n",
+    );
+    let run = home.run("config show");
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    snapshot!(store_lines(run), @"
+    exit 0
+    --- stdout
+    store.main_key                      home                                        file ~/.config/quipu/config.toml
+    store.dm_scope                      channel-peer                                file ~/.config/quipu/config.toml
+    store.group_scope                   per-group                                   default
+    store.identity_links.alice          telegram:1                                  file ~/.config/quipu/config.toml
+                                        discord:2
+    store.reset.mode                    daily                                       file ~/.config/quipu/config.toml
+    store.reset.hour                    5                                           file ~/.config/quipu/config.toml
+    store.reset.group.idle_minutes      30                                          file ~/.config/quipu/config.toml
+    store.reset.channels.discord.mode   none                                        file ~/.config/quipu/config.toml
+    store.admission.direct              allowlist                                   file ~/.config/quipu/config.toml
+    store.admission.group               allowlist                                   default
+    store.admission.channels.irc.group  open                                        file ~/.config/quipu/config.toml
+    store.admission.owners              matrix:@ada:x.org                           file ~/.config/quipu/config.toml
+                                        telegram:1
+    ");
+    let lines = home.run("config show --json").json_lines();
+    let owners = lines.iter().find(|line| line["key"] == "store.admission.owners").unwrap();
+    assert_eq!(owners["value"], serde_json::json!(["matrix:@ada:x.org", "telegram:1"]));
+}
+
+/// What is left of `config show` without all that is not about the store.
+fn store_lines(mut run: crate::home::Run) -> crate::home::Run {
+    let lines = run.stdout.lines();
+    let about =
+        lines.skip_while(|line| !line.starts_with("store.")).map(|line| format!("{line}\n"));
+    run.stdout = about.collect();
+    run
+}
+
+#[test]
+fn r62_an_openclaw_config_is_read_where_it_is_named() {
+    let home = Home::small();
+    let canary = "sk-canary-8842";
+    home.write(
+        ".openclaw/openclaw.json",
+        format!(
+            "{{ // tokens\n auth: {{ token: '{canary}' }}, channels: {{ telegram: {{ botToken: '{canary}' }} }},\n\
+             session: {{ dmScope: 'per-peer', groupScope: 'main', reset: {{ mode: 'idle', idleMinutes: 9 }} }},\n\
+             agents: {{ defaults: {{ model: '{canary}', compaction: {{ mode: 'safeguard', reserveTokensFloor: 24000 }} }} }} }}"
+        ),
+    );
+    home.write(
+        FILE,
+        "[store]\nopenclaw_config = '~/.openclaw/openclaw.json'\ngroup_scope = 'per-group'\n",
+    );
+    snapshot!(store_lines(home.run("config show")), @"
+    exit 0
+    --- stdout
+    store.openclaw_config                  ~/.openclaw/openclaw.json                   file ~/.config/quipu/config.toml
+    store.main_key                         main                                        default
+    store.dm_scope                         per-peer                                    file ~/.openclaw/openclaw.json
+    store.group_scope                      per-group                                   file ~/.config/quipu/config.toml
+    store.reset.mode                       idle                                        file ~/.openclaw/openclaw.json
+    store.reset.idle_minutes               9                                           file ~/.openclaw/openclaw.json
+    store.admission.direct                 pairing                                     default
+    store.admission.group                  allowlist                                   default
+    store.admission.owners                 none                                        default
+    store.compaction.mode                  safeguard                                   file ~/.openclaw/openclaw.json
+    store.compaction.reserve_tokens_floor  24000                                       file ~/.openclaw/openclaw.json
+    ");
+    assert_eq!(home.run("sync").code, 0);
+    for run in [home.run("config show --json"), home.run("search canary"), home.run("status")] {
+        assert!(!run.stdout.contains("8842") && !run.stderr.contains("8842"), "{run}");
+    }
+    let ledger = std::fs::read(home.path(".local/share/quipu/ledger.db")).unwrap();
+    assert!(!ledger.windows(canary.len()).any(|window| window == canary.as_bytes()));
+}
+
+#[test]
+fn r62_a_broken_openclaw_config_is_refused_where_it_is_needed() {
+    let home = Home::small();
+    home.write("broken.json", "{ session: { dmScope: 'sk-canary-8842' } }");
+    home.write(FILE, "[store]\nopenclaw_config = '~/broken.json'\n");
+    snapshot!(home.run("config show"), @"
+    exit 2
+    --- stderr
+    error: cannot use the OpenClaw configuration [HOME]/broken.json
+      caused by: `session.dmScope` must be one of main, channel, peer, channel-peer, per-peer, per-channel-peer, per-account-channel-peer
+    hint: `store.openclaw_config` in quipu's configuration names it
+    ");
+    // Collecting never opens it.
+    assert_eq!(home.run("sync").code, 0);
+    home.write("broken.json", "{ session: {\n token: 'sk-canary-8842' oops");
+    snapshot!(home.run("config show"), @"
+    exit 2
+    --- stderr
+    error: cannot use the OpenClaw configuration [HOME]/broken.json
+      caused by: line 2, column 26 is not JSON5
+    hint: `store.openclaw_config` in quipu's configuration names it
+    ");
+    std::fs::remove_file(home.path("broken.json")).unwrap();
+    snapshot!(home.run("config show"), @"
+    exit 2
+    --- stderr
+    error: cannot use the OpenClaw configuration [HOME]/broken.json
+      caused by: no such file or directory (os error 2)
+    hint: `store.openclaw_config` in quipu's configuration names it
+    ");
+}
+
+#[test]
+fn r62_wrong_values_of_the_store() {
+    snapshot!(refused("[store]\ndm_scope = 'everyone'"), @r#"
+    exit 2
+    --- stderr
+    error: `store.dm_scope` in [HOME]/.config/quipu/config.toml is `everyone`
+    hint: it can be "main", "channel", "peer", "channel-peer", "per-peer", "per-channel-peer", "per-account-channel-peer"
+    "#);
+    snapshot!(refused("[store]\nmain_key = 'a:b'"), @"
+    exit 2
+    --- stderr
+    error: `store.main_key` in [HOME]/.config/quipu/config.toml is `a:b`
+    hint: it is one word: letters, digits, `-` and `_`
+    ");
+    snapshot!(refused("store = 1"), @"
+    exit 2
+    --- stderr
+    error: `store` in [HOME]/.config/quipu/config.toml must be a table, not a number
+    hint: write `[store]` on a line of its own and the settings below it
+    ");
+    snapshot!(refused("[store.reset]\nhour = 24"), @"
+    exit 2
+    --- stderr
+    error: `store.reset.hour` in [HOME]/.config/quipu/config.toml is `24`
+    hint: it is an hour from 0 to 23
+    ");
+    snapshot!(refused("[store.reset.channels.cron]\nhour = 2"), @"
+    exit 2
+    --- stderr
+    error: cannot use `store.reset.channels.cron` in [HOME]/.config/quipu/config.toml
+      caused by: `cron` cannot be the name of a channel: it means something else in a session key
+    ");
+    snapshot!(refused("[store.admission]\ngroup = 'pairing'"), @r#"
+    exit 2
+    --- stderr
+    error: `store.admission.group` in [HOME]/.config/quipu/config.toml is `pairing`
+    hint: it can be "allowlist", "open", "disabled"
+    "#);
+    snapshot!(refused("[store.admission]\nowners = ['821071206']"), @r#"
+    exit 2
+    --- stderr
+    error: `store.admission.owners` in [HOME]/.config/quipu/config.toml is `821071206`
+    hint: write `owners = ["telegram:821071206"]`: the channel, and the id there
+    "#);
+    snapshot!(refused("[store.identity_links]\nalice = 'telegram:1'"), @r#"
+    exit 2
+    --- stderr
+    error: `store.identity_links.alice` in [HOME]/.config/quipu/config.toml must be a list of ids, not text
+    hint: write `alice = ["telegram:821071206", "discord:99"]`
+    "#);
+    let home = Home::empty();
+    home.write(FILE, "[store]\ndm_scop = 'main'\n[store.reset]\nhuor = 1\n[store.admission.channels.irc]\ngroups = 'open'\n");
+    let mut run = home.run("config show");
+    run.stdout.clear();
+    snapshot!(run, @"
+    exit 0
+    --- stderr
+    warning: unknown key `store.admission.channels.irc.groups` in [HOME]/.config/quipu/config.toml
+    hint: did you mean `store.admission.channels.irc.group`?
+    warning: unknown key `store.dm_scop` in [HOME]/.config/quipu/config.toml
+    hint: did you mean `store.dm_scope`?
+    warning: unknown key `store.reset.huor` in [HOME]/.config/quipu/config.toml
+    hint: did you mean `store.reset.hour`?
+    ");
+}
+
 /// How long an agent keeps transcripts is said where its own settings cannot be read.
 #[test]
 fn how_long_transcripts_are_kept() {
     let home = Home::small();
     home.write(FILE, "[retention]\nclaude-code = 12\nopenclaw = 0\n");
     let shown = home.run("config show").stdout;
-    assert!(shown.contains("retention.claude-code  12 "), "{shown}");
-    assert!(shown.contains("retention.openclaw     never "), "{shown}");
+    assert!(shown.contains("retention.claude-code   12 "), "{shown}");
+    assert!(shown.contains("retention.openclaw      never "), "{shown}");
     let line = home.run("config show --json").json_lines();
     let line = line.into_iter().find(|line| line["key"] == "retention.claude-code").unwrap();
     assert_eq!((&line["value"], &line["origin"]), (&12.into(), &"file".into()));

@@ -2,9 +2,9 @@
 
 use crate::home::Home;
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "sync", "watch", "service", "status", "restore", "backup", "doctor", "rebuild", "forget",
-    "session", "cursors", "formats", "config",
+    "session", "senders", "cursors", "formats", "config",
 ];
 
 #[test]

@@ -24,6 +24,7 @@ mod refusals;
 mod restore;
 mod rows;
 mod search;
+mod senders;
 mod service;
 mod session;
 mod sessions;

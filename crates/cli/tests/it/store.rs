@@ -116,6 +116,28 @@ fn metadata_in_and_out() {
     assert!(wrong.stderr.contains("allow, deny"), "{wrong}");
 }
 
+#[test]
+fn a_message_is_routed() {
+    let home = Home::empty();
+    home.write("w/SOUL.md", "");
+    home.write("w/AGENTS.md", "");
+    let stranger = home.run("session route --channel telegram --peer 7 --text hi").json();
+    assert_eq!(stranger["admitted"], false);
+    assert!(stranger["reply"].as_str().unwrap().contains("pairing code"));
+    assert_eq!(stranger["session"], Value::Null);
+    home.run("senders allow telegram:7");
+    let routed =
+        home.run("session route --channel telegram --peer 7 --text hi --workspace w").json();
+    assert_eq!(routed["key"], "agent:main:main");
+    assert_eq!(routed["bootstrap"], serde_json::json!(["AGENTS.md", "SOUL.md"]));
+    assert_eq!(routed["created"], true);
+    let again = home.feed(&["session", "route", "--channel", "telegram", "--peer", "7"], "more");
+    assert_eq!(again.json()["session"], routed["session"]);
+    assert_eq!(again.json()["message"], "more");
+    assert_eq!(home.run("session route --channel main --peer 7 --text x").code, 2);
+    assert_eq!(home.run("session route --channel telegram --chat crowd --peer 7 --text x").code, 2);
+}
+
 /// The script in the documents is a runtime, too.
 #[test]
 fn the_script_in_the_documents_runs() {

@@ -269,6 +269,13 @@ fn own_prices() {
     retention.openclaw       never                                               default
     prices.claude-haiku-4-5  $0 in, $0 out, $0 cache read, $0 cache write        file ~/.config/quipu/config.toml
     prices.llama-of-the-lab  $0.5 in, $1 out, $0.5 cache read, $0.5 cache write  file ~/.config/quipu/config.toml
+    store.main_key           main                                                default
+    store.dm_scope           main                                                default
+    store.group_scope        per-group                                           default
+    store.reset.mode         none                                                default
+    store.admission.direct   pairing                                             default
+    store.admission.group    allowlist                                           default
+    store.admission.owners   none                                                default
     ");
 }
 

@@ -6,6 +6,7 @@ use crate::chunks::{PackedBatch, Packer};
 use crate::damaged::{Compressed, Damage};
 use crate::ids::{GenerationId, Seq};
 use crate::project::draft::Draft;
+use crate::project::index::{Gatherer, Postings};
 
 use super::discover::Stat;
 use super::index::IndexUpdate;
@@ -13,6 +14,10 @@ use super::known::{HEAD, MARKER, Print, print};
 
 /// A batch is handed over when it weighs this much.
 pub(crate) const BATCH: usize = 4 << 20;
+
+/// A batch of at least this weight brings its words along, sorted; those of a smaller one are left
+/// to FTS5.
+pub(crate) const BULK: usize = 64 << 10;
 
 /// Some pieces of files, to be written in one transaction.
 #[derive(Debug, Default)]
@@ -26,6 +31,8 @@ pub(crate) struct Batch {
     /// Which of the records are rows of a database, and their numbers there.
     pub(crate) rows: Vec<(usize, i64)>,
     pub(crate) drafts: Vec<Draft>,
+    /// The words of the drafts, if there are so many that they are not left to FTS5.
+    pub(crate) words: Option<Postings>,
     /// About what it takes in memory.
     pub(crate) weight: usize,
 }
@@ -185,12 +192,16 @@ pub(crate) struct Builder<'s> {
     batch: Batch,
     /// Bytes, and what drafts take in memory: tiny records weigh more than they are long.
     weight: usize,
+    gatherer: &'s mut Gatherer,
     send: &'s mut dyn FnMut(Batch) -> Result<()>,
 }
 
 impl<'s> Builder<'s> {
-    pub(crate) fn new(send: &'s mut dyn FnMut(Batch) -> Result<()>) -> Builder<'s> {
-        Builder { packer: Packer::new(), batch: Batch::default(), weight: 0, send }
+    pub(crate) fn new(
+        gatherer: &'s mut Gatherer,
+        send: &'s mut dyn FnMut(Batch) -> Result<()>,
+    ) -> Builder<'s> {
+        Builder { packer: Packer::new(), batch: Batch::default(), weight: 0, gatherer, send }
     }
 
     /// Adds a record to the piece that will be pushed next.
@@ -242,6 +253,12 @@ impl<'s> Builder<'s> {
         let mut batch = std::mem::take(&mut self.batch);
         batch.packed = packed;
         batch.weight = std::mem::take(&mut self.weight);
+        if batch.weight >= BULK {
+            for draft in &mut batch.drafts {
+                draft.gather_words(self.gatherer);
+            }
+            batch.words = Some(self.gatherer.finish());
+        }
         if batch.pieces.is_empty() { Ok(()) } else { (self.send)(batch) }
     }
 }

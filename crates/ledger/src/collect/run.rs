@@ -17,6 +17,7 @@ use super::{Pending, Progress, is_over, known};
 use crate::chunks::RecordReader;
 use crate::forget::Forgotten;
 use crate::ledger::Ledger;
+use crate::project::index::Gatherer;
 use crate::wire::SyncReport;
 use crate::{Error, Result};
 
@@ -33,7 +34,7 @@ const TRANSACTION: usize = 128 << 20;
 const LONGEST_TRANSACTION: Duration = Duration::from_secs(1);
 
 /// Batches that wait for the writer, per unit of work.
-const QUEUE: usize = 2;
+const QUEUE: usize = 1;
 
 /// Units of work that may be read, or wait to be written, beside those that are being read.
 const AHEAD: usize = 2;
@@ -56,8 +57,9 @@ impl Run<'_> {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<usize> {
         let units = units(self.jobs);
+        // As many as there are cores, beside the writer: most of the work is theirs.
         let workers = thread::available_parallelism()
-            .map_or(1, |cores| cores.get().saturating_sub(1))
+            .map_or(1, |cores| cores.get())
             .clamp(1, 4)
             .min(units.len());
         // A reader takes a turn for each unit, and the writer gives it back when the unit is
@@ -198,14 +200,21 @@ struct Readers<'a> {
     done: Mutex<(Work, Vec<Skipped>)>,
 }
 
+/// What a reading thread keeps from unit to unit.
+#[derive(Default)]
+struct Reader {
+    work: Work,
+    skipped: Vec<Skipped>,
+    gatherer: Gatherer,
+}
+
 type Senders = [Mutex<Option<mpsc::SyncSender<Result<Batch>>>>];
 
 impl Readers<'_> {
     /// Takes units until there are none left.
     fn run(&self, senders: &Senders) {
         let mut ledger = Ledger::open_read_only(&self.path);
-        let mut work = Work::default();
-        let mut skipped = Vec::new();
+        let mut reader = Reader::default();
         // The writer stops giving turns when it fails.
         while self.turns.lock().is_ok_and(|turns| turns.recv().is_ok()) {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -216,9 +225,7 @@ impl Readers<'_> {
             let Some(sender) = sender else { break };
             let is_last = number + 1 == self.units.len();
             let outcome = match &mut ledger {
-                Ok(ledger) => {
-                    self.unit(ledger, unit.clone(), is_last, &sender, &mut work, &mut skipped)
-                }
+                Ok(ledger) => self.unit(ledger, unit.clone(), is_last, &sender, &mut reader),
                 // Told once: the writer stops at the first error.
                 Err(error) => Err(std::mem::replace(error, Error::damaged("a reader stopped"))),
             };
@@ -230,11 +237,11 @@ impl Readers<'_> {
             }
         }
         if let Ok(mut done) = self.done.lock() {
-            done.0.bytes_read += work.bytes_read;
-            done.0.bytes_verified += work.bytes_verified;
-            done.0.lines_parsed += work.lines_parsed;
-            done.0.chunks_opened += work.chunks_opened;
-            done.1.append(&mut skipped);
+            done.0.bytes_read += reader.work.bytes_read;
+            done.0.bytes_verified += reader.work.bytes_verified;
+            done.0.lines_parsed += reader.work.lines_parsed;
+            done.0.chunks_opened += reader.work.chunks_opened;
+            done.1.append(&mut reader.skipped);
         }
     }
 
@@ -244,13 +251,12 @@ impl Readers<'_> {
         unit: std::ops::Range<usize>,
         is_last: bool,
         sender: &mpsc::SyncSender<Result<Batch>>,
-        work: &mut Work,
-        skipped: &mut Vec<Skipped>,
+        reader: &mut Reader,
     ) -> Result<()> {
         let mut send = |batch| {
             sender.send(Ok(batch)).map_err(|_| Error::damaged("the writer stopped".to_owned()))
         };
-        let mut builder = Builder::new(&mut send);
+        let mut builder = Builder::new(&mut reader.gatherer, &mut send);
         let records = RefCell::new(RecordReader::new(ledger.conn()));
         for number in unit {
             let Some(job) = self.jobs.get(number) else { break };
@@ -263,14 +269,15 @@ impl Readers<'_> {
                 forgotten: self.forgotten,
             };
             let source = read::Source { format: root.format, job, number };
-            match read::read(&ledger, &source, &mut builder, work)? {
+            match read::read(&ledger, &source, &mut builder, &mut reader.work)? {
                 Outcome::Done => {}
                 Outcome::Skipped(reason) => {
-                    skipped.push(Skipped { root: job.root, path: job.path.clone(), reason })
+                    let path = job.path.clone();
+                    reader.skipped.push(Skipped { root: job.root, path, reason });
                 }
             }
         }
-        work.chunks_opened += records.borrow().opened();
+        reader.work.chunks_opened += records.borrow().opened();
         builder.hand_over(is_last)
     }
 }

@@ -13,6 +13,7 @@ use quipu_transcript::record;
 use quipu_transcript::story::mentions_error;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use super::index::{Gatherer, Number};
 use super::kinds;
 use super::search::{self, SearchText};
 use super::usage::Model;
@@ -28,6 +29,17 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
+    /// Gathers the words of its entry, so that FTS5 need not. Further entries of a welded line have
+    /// numbers far from those of their neighbours; FTS5 puts them in order.
+    pub(crate) fn gather_words(&mut self, gatherer: &mut Gatherer) {
+        if let Some(entry) = self.entries.first_mut()
+            && entry.text.is_indexed()
+        {
+            entry.words = Some(gatherer.add(entry.text.columns()));
+            entry.text.forget_indexed();
+        }
+    }
+
     /// About what it takes in memory, and in rows.
     pub(crate) fn weight(&self) -> usize {
         (self.entries.len() + 1) * size_of::<DraftEntry>()
@@ -48,6 +60,8 @@ pub(crate) struct DraftEntry {
     pub(crate) marks: Marks,
     pub(crate) content: i64,
     pub(crate) text: SearchText,
+    /// Which one it is among those whose words were gathered; its text is indexed with them.
+    pub(crate) words: Option<Number>,
     /// `text.prose` is what the human or the agent said.
     pub(crate) is_message: bool,
     pub(crate) calls: Vec<DraftCall>,
@@ -243,6 +257,7 @@ impl<'a> Drafter<'a> {
             marks,
             content: content.wrapping_add(ordinal as i64),
             text,
+            words: None,
             is_message,
             calls,
             results,

@@ -7,6 +7,7 @@ use quipu_transcript::problem::{Problem, ProblemKind};
 use rusqlite::{OptionalExtension, Transaction};
 
 use super::draft::{Detail, DraftEntry, DraftParent, Fact};
+use super::index::Waiting;
 use super::kinds::KindId;
 use super::rows::{self, Inserts, Standing};
 use super::session::{Name, Session};
@@ -104,7 +105,7 @@ impl Fold {
             session.tree.set_turn(id, standing.turn);
         }
         pair(at, session, &entry, &mut problems)?;
-        insert(tx, inserts, place, id, kind, &standing, &entry)?;
+        insert(tx, inserts, &mut self.words, place, id, kind, &standing, &entry)?;
         let mut cut = Vec::new();
         if let Some(uuid) = &entry.uuid {
             let known = Known { id, content: entry.content, turn: standing.turn };
@@ -155,7 +156,8 @@ impl Fold {
         entry: &DraftEntry,
     ) -> Result<()> {
         let Some(known) = first_sighting(tx, same_as, None)? else {
-            insert(tx, inserts, place, id, kind, &Standing::default(), entry)?;
+            let standing = Standing::default();
+            insert(tx, inserts, &mut self.words, place, id, kind, &standing, entry)?;
             for problem in &entry.problems {
                 self.problem(tx, id, place.source, None, problem)?;
             }
@@ -193,9 +195,11 @@ fn pair(
 }
 
 /// Adds an entry and everything that is read from it alone.
+#[expect(clippy::too_many_arguments, reason = "everything that makes an entry")]
 fn insert(
     tx: &Transaction<'_>,
     inserts: &mut Inserts<'_>,
+    words: &mut Waiting,
     place: &Place<'_>,
     id: EntryId,
     kind: KindId,
@@ -205,7 +209,13 @@ fn insert(
     inserts.entry(id, kind, standing, entry)?;
     inserts.message(id, standing, entry)?;
     rows::insert_detail(tx, place, id, standing, entry)?;
-    inserts.words(tx, id, entry)
+    match entry.words {
+        Some(number) => {
+            words.name(number, id);
+            rows::note_left_out(tx, id, entry)
+        }
+        None => inserts.words(tx, id, entry),
+    }
 }
 
 impl Fold {

@@ -2,11 +2,12 @@
 //! record changes it by its draft and by nothing else, so deriving it again from the first record
 //! gives the same rows as collecting did, whatever the batches were.
 //!
-//! No row holds a wall-clock time. Facts across sessions follow order-free rules (`usage`).
+//! No row holds a wall-clock time but one that a record says. Facts across sessions follow order-free rules (`usage`).
 
 pub(crate) mod absent;
 pub(crate) mod draft;
 mod entry;
+pub(crate) mod index;
 pub(crate) mod keys;
 mod kinds;
 pub(crate) mod quarters;
@@ -14,6 +15,7 @@ pub(crate) mod rebuild;
 mod row;
 mod rows;
 pub(crate) mod search;
+pub(crate) mod senders;
 mod session;
 mod sessions;
 mod states;
@@ -57,6 +59,8 @@ pub(crate) struct Fold {
     turns: turns::Turns,
     models: usage::Models,
     tips: tips::Tips,
+    /// Words that are not in the search index yet.
+    pub(crate) words: index::Waiting,
     /// How many problems were noted since the fold began.
     pub(crate) problems: u64,
 }
@@ -91,7 +95,7 @@ impl Fold {
 
     /// Folds in a record of the journal.
     pub(crate) fn event(&mut self, tx: &Transaction<'_>, seq: Seq, event: &Event) -> Result<()> {
-        let Some(source) = event.source() else { return Ok(()) };
+        let Some(source) = event.source() else { return senders::note(tx, seq, event) };
         if crate::forget::is_forgotten(tx, source)? {
             return Ok(());
         }
@@ -159,6 +163,7 @@ impl Fold {
         self.turns.save(tx)?;
         self.sessions.recount(tx)?;
         search::merge(tx)?;
+        self.words.write(tx)?;
         self.tips.save(tx)
     }
 

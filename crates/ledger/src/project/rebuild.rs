@@ -9,6 +9,7 @@ use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::draft::{Draft, Drafter, mark_unterminated};
+use super::index::Gatherer;
 use super::{Fold, Inserts, Place, absent, keys, tail};
 use crate::chunks::RecordReader;
 use crate::ids::{GenerationId, Seq, SourceId};
@@ -22,6 +23,9 @@ const SLICE: u64 = 32 << 20;
 
 /// … or for how long: others want to write, too.
 const LONGEST_SLICE: Duration = Duration::from_millis(500);
+
+/// Words are sorted when they weigh this much.
+const GATHERED: usize = 4 << 20;
 
 /// Drops the projection and derives it again. `progress` is told how many of how many records are
 /// done.
@@ -68,7 +72,7 @@ pub(crate) fn catch_up(
         let (records, to, total) = ledger.write(|tx| {
             // Another process may have gone on meanwhile; its rows are what counts.
             fold.let_go();
-            let slice = slice(tx, &mut fold)?;
+            let slice = slice(tx, &mut fold, Indexer::Ours)?;
             let total: i64 =
                 tx.query_row("SELECT coalesce(max(seq), 0) FROM records", [], |row| row.get(0))?;
             if slice.1.0 >= total {
@@ -89,9 +93,16 @@ pub(crate) fn catch_up(
     Ok(report)
 }
 
+/// Who puts words into the search index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Indexer {
+    Ours,
+    Fts5,
+}
+
 /// Projects the next records. Returns how many of sources (the journal's own do not count), and up
 /// to which.
-fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
+fn slice(tx: &Transaction<'_>, fold: &mut Fold, indexer: Indexer) -> Result<(u64, Seq)> {
     let from: Seq = tx.query_row("SELECT projected_to FROM ledger", [], |row| row.get(0))?;
     let mut reader = RecordReader::new(tx);
     let mut inserts = Inserts::new(tx)?;
@@ -102,6 +113,8 @@ fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
     let mut rows = statement.query([from])?;
     let (mut done, mut bytes, mut count) = (from, 0, 0);
     let began = Instant::now();
+    let mut gatherer = (indexer == Indexer::Ours).then(Gatherer::default);
+    fold.words.open(tx)?;
     while bytes < SLICE
         && began.elapsed() < LONGEST_SLICE
         && let Some(row) = rows.next()?
@@ -117,6 +130,9 @@ fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
             Some(Some(home)) => {
                 let mut draft = read(&mut reader, home, seq, length)?;
                 draft.same_as = row.get(4)?;
+                if let Some(gatherer) = &mut gatherer {
+                    draft.gather_words(gatherer);
+                }
                 let place = Place {
                     format: home.format,
                     origin: &home.origin,
@@ -137,19 +153,27 @@ fn slice(tx: &Transaction<'_>, fold: &mut Fold) -> Result<(u64, Seq)> {
         }
         bytes += length;
         done = seq;
+        if let Some(gatherer) = gatherer.as_mut().filter(|words| words.weight() >= GATHERED) {
+            fold.words.close(gatherer.finish());
+            fold.words.open(tx)?;
+        }
+    }
+    if let Some(mut gatherer) = gatherer {
+        fold.words.close(gatherer.finish());
     }
     fold.save(tx)?;
     tx.execute("UPDATE ledger SET projected_to = ?1", [done])?;
     Ok((count, done))
 }
 
-/// Derives everything into the empty tables of `tx`, to compare it.
+/// Derives everything into the empty tables of `tx`, to compare it. The words are left to FTS5, which
+/// thereby checks what we have written past it.
 pub(crate) fn replay(tx: &Transaction<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
     let total: i64 =
         tx.query_row("SELECT coalesce(max(seq), 0) FROM records", [], |row| row.get(0))?;
     let mut fold = Fold::default();
     loop {
-        let (_, to) = slice(tx, &mut fold)?;
+        let (_, to) = slice(tx, &mut fold, Indexer::Fts5)?;
         progress(to.0.cast_unsigned(), total.cast_unsigned());
         if to.0 >= total {
             return finish(tx);

@@ -86,23 +86,22 @@ impl<'c> Inserts<'c> {
         id: EntryId,
         entry: &DraftEntry,
     ) -> Result<()> {
-        let text = &entry.text;
-        if text.is_empty() && text.left_out == 0 {
+        if !entry.text.is_indexed() {
             return Ok(());
         }
-        self.words.execute((
-            id,
-            text.tool_result.indexed(),
-            text.tool_input.indexed(),
-            text.prose.indexed(),
-            text.thinking.indexed(),
-        ))?;
-        if text.left_out > 0 {
-            conn.prepare_cached("INSERT INTO partly_indexed (entry, bytes) VALUES (?1, ?2)")?
-                .execute((id, text.left_out as i64))?;
-        }
-        Ok(())
+        let [tool_result, tool_input, prose, thinking] = entry.text.columns();
+        self.words.execute((id, tool_result, tool_input, prose, thinking))?;
+        note_left_out(conn, id, entry)
     }
+}
+
+/// Says that not all of an entry's words are in the search index, if that is so.
+pub(crate) fn note_left_out(conn: &Connection, id: EntryId, entry: &DraftEntry) -> Result<()> {
+    if entry.text.left_out > 0 {
+        conn.prepare_cached("INSERT INTO partly_indexed (entry, bytes) VALUES (?1, ?2)")?
+            .execute((id, entry.text.left_out as i64))?;
+    }
+    Ok(())
 }
 
 /// Adds the rows of the tables that belong to some kinds of entries.

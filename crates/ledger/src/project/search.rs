@@ -27,11 +27,23 @@ pub(crate) struct SearchText {
 }
 
 impl SearchText {
-    /// True if there is nothing to index.
-    pub(crate) fn is_empty(&self) -> bool {
-        [&self.prose, &self.thinking, &self.tool_input, &self.tool_result]
-            .iter()
-            .all(|text| text.said.is_empty())
+    /// True if the entry is in the search index.
+    pub(crate) fn is_indexed(&self) -> bool {
+        let texts = [&self.prose, &self.thinking, &self.tool_input, &self.tool_result];
+        self.left_out > 0 || texts.iter().any(|text| !text.said.is_empty())
+    }
+
+    /// What is indexed, in the order of the index's columns.
+    pub(crate) fn columns(&self) -> [&str; 4] {
+        [&self.tool_result, &self.tool_input, &self.prose, &self.thinking].map(Text::indexed)
+    }
+
+    /// Drops what was only there to be indexed.
+    pub(crate) fn forget_indexed(&mut self) {
+        self.prose.indexed = None;
+        for text in [&mut self.tool_input, &mut self.tool_result, &mut self.thinking] {
+            *text = Text::default();
+        }
     }
 
     /// Decides what is indexed. Nothing is added any more.

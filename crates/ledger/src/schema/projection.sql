@@ -406,3 +406,26 @@ CREATE TABLE cron_jobs (
     next_run_at   INTEGER,                -- as of that version
     PRIMARY KEY (source, job_id)
 ) STRICT, WITHOUT ROWID;
+
+-- Who may speak to an agent, and who may not. Whoever is not here is unknown.
+CREATE TABLE senders (
+    agent    TEXT    NOT NULL,
+    channel  TEXT    NOT NULL,
+    sender   TEXT    NOT NULL,            -- their id there, in small letters
+    state    TEXT    NOT NULL,            -- allowed, denied
+    since    INTEGER NOT NULL,            -- when that was decided
+    seq      INTEGER NOT NULL,            -- the journal record that tells of it
+    PRIMARY KEY (agent, channel, sender)
+) STRICT, WITHOUT ROWID;
+
+-- Who asked to be paired and was not answered. A request stands for an hour; older ones stay here
+-- until somebody else asks on the same channel.
+CREATE TABLE pairing_requests (
+    agent    TEXT    NOT NULL,
+    channel  TEXT    NOT NULL,
+    sender   TEXT    NOT NULL,
+    code     TEXT    NOT NULL,            -- what they were told
+    asked_at INTEGER NOT NULL,
+    seq      INTEGER NOT NULL,            -- the journal record that tells of it
+    PRIMARY KEY (agent, channel, sender)
+) STRICT, WITHOUT ROWID;

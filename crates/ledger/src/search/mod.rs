@@ -6,7 +6,7 @@
 
 mod filter;
 mod hits;
-mod index;
+pub(crate) mod index;
 mod matching;
 mod newest;
 mod pattern;

@@ -18,7 +18,7 @@ use super::work::Work;
 use super::{NativeSession, Store, tree};
 use crate::chunks::RecordReader;
 use crate::ids::{PackedId, Seq, SessionRow};
-use crate::{Error, Result, clock};
+use crate::{Error, Result, clock, query};
 
 /// How to fork.
 #[derive(Debug, Clone, Default)]
@@ -44,7 +44,15 @@ impl Store {
     /// Makes a new session from the path to an entry of another one, its own or a collected one of
     /// OpenClaw's. Without an entry, it only refers to its parent.
     pub fn fork(&mut self, from: SessionRow, fork: &Fork<'_>) -> Result<NativeSession> {
-        self.write(&mut |work| copy(work, from, fork))
+        // Where a collected session stands, its agent's own reader knows best.
+        let leaf = match (fork.at, self.session(from)) {
+            (None, Err(Error::Collected { .. })) => {
+                query::context(&self.ledger, from, None)?.context.leaf
+            }
+            _ => None,
+        };
+        let fork = Fork { at: fork.at.or(leaf.as_deref()), ..fork.clone() };
+        self.write(&mut |work| copy(work, from, &fork))
     }
 }
 

@@ -88,16 +88,14 @@ pub(super) fn check(fields: &Map<String, Value>) -> Result<()> {
 }
 
 /// What was patched.
-fn noted(conn: &Connection, session: &NativeSession) -> Result<Map<String, Value>> {
-    let Some(index) = index_of(conn, &session.agent)? else { return Ok(Map::new()) };
-    let fields: Option<String> = conn
-        .prepare_cached(
-            "SELECT fields FROM session_keys WHERE session_id = ?2 AND source = ?1
-              ORDER BY key LIMIT 1",
-        )?
-        .query_row((index, &session.id), |row| row.get(0))
-        .optional()?;
-    Ok(fields.and_then(|fields| serde_json::from_str(&fields).ok()).unwrap_or_default())
+pub(super) fn noted(conn: &Connection, session: &NativeSession) -> Result<Map<String, Value>> {
+    let (Some(index), Some(key)) = (index_of(conn, &session.agent)?, key_of(conn, session)?) else {
+        return Ok(Map::new());
+    };
+    let fields: String = conn
+        .prepare_cached("SELECT fields FROM session_keys WHERE source = ?1 AND key = ?2")?
+        .query_row((index, key), |row| row.get(0))?;
+    Ok(serde_json::from_str(&fields).unwrap_or_default())
 }
 
 /// What the session's entries say. What they do not say is left out.

@@ -12,6 +12,8 @@ mod append;
 mod context;
 mod fork;
 mod meta;
+mod route;
+pub mod senders;
 mod sessions;
 mod tree;
 mod turn;
@@ -24,6 +26,7 @@ use quipu_transcript::key::SessionKey;
 
 pub use append::{Append, Appended, Expect};
 pub use fork::Fork;
+pub use route::Routed;
 pub use sessions::{NativeSession, NewSession};
 pub use tree::{Branch, Node};
 

@@ -244,9 +244,14 @@ fn spellings(key: &SessionKey) -> Vec<String> {
 
 pub(super) fn key_of(conn: &Connection, session: &NativeSession) -> Result<Option<String>> {
     let Some(index) = index_of(conn, &session.agent)? else { return Ok(None) };
+    // Several keys may have been switched to it; the first one is its own.
     Ok(conn
         .prepare_cached(
-            "SELECT key FROM session_keys WHERE session_id = ?2 AND source = ?1 ORDER BY key LIMIT 1",
+            "SELECT k.key FROM session_keys k
+               JOIN key_history h
+                 ON h.session_id = k.session_id AND h.source = k.source AND h.key = k.key
+              WHERE k.session_id = ?2 AND k.source = ?1
+              ORDER BY h.seq LIMIT 1",
         )?
         .query_row((index, &session.id), |row| row.get(0))
         .optional()?)

@@ -9,6 +9,7 @@ mod leaf;
 mod meta;
 mod new;
 mod reset;
+mod route;
 
 use quipu_ledger::store::{Append, Appended, Expect, NativeSession, Store};
 
@@ -47,6 +48,7 @@ enum Action {
     Label(label::Args),
     Meta(meta::Args),
     Reset(reset::Args),
+    Route(route::Args),
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
@@ -62,6 +64,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         Action::Label(args) => label::run(args, context),
         Action::Meta(args) => meta::run(args, context),
         Action::Reset(args) => reset::run(args, context),
+        Action::Route(args) => route::run(args, context),
     }
 }
 

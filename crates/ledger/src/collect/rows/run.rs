@@ -18,6 +18,7 @@ use crate::collect::read::Work;
 use crate::collect::write::{self, Writer};
 use crate::collect::{Progress, is_over};
 use crate::ledger::Ledger;
+use crate::project::index::Gatherer;
 
 impl Sync<'_> {
     /// Reads and writes sessions and archives, one after another. Returns how many were dropped
@@ -54,7 +55,8 @@ impl Sync<'_> {
             progress(Progress::Stored { bytes });
             Ok(())
         };
-        let mut builder = Builder::new(&mut send);
+        let mut gatherer = Gatherer::default();
+        let mut builder = Builder::new(&mut gatherer, &mut send);
         for (number, (job, task)) in jobs.iter().zip(tasks).enumerate() {
             let Some(root) = self.roots.get(job.root) else { break };
             if has_changed.get() {

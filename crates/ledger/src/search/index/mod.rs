@@ -9,16 +9,16 @@
 mod pages;
 mod poslist;
 mod segments;
-mod varint;
 
 use rusqlite::{Connection, OptionalExtension};
 
 use super::set::EntrySet;
 use crate::Result;
+use crate::varint;
 use pages::{Each, Next, Walk};
 pub(crate) use poslist::Occurrences;
 use segments::Segment;
-pub(crate) use segments::Totals;
+pub(crate) use segments::{Totals, check_version};
 
 /// Columns of the index, one bit each, in the order of the table.
 pub(crate) mod columns {

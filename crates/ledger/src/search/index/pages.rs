@@ -6,7 +6,7 @@
 //! offsets of the words. The entries of a word go on in the next page where there is no room, even
 //! in the middle of an entry's positions. The format is described at the head of FTS5's source.
 
-use super::varint::Bytes;
+use crate::varint::Bytes;
 use crate::{Error, Result};
 
 /// Is told of each entry: its number and the positions.

@@ -1,6 +1,6 @@
 //! Where a word stands in one entry: for each column the positions, counted in words.
 
-use super::varint::Bytes;
+use crate::varint::Bytes;
 
 /// What ranking needs to know of the positions. There may be hundreds of thousands of them, so they
 /// are packed.

@@ -5,7 +5,7 @@ use foldhash::HashSet;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::pages::unreadable;
-use super::varint::Bytes;
+use crate::varint::Bytes;
 use crate::{Error, Result};
 
 /// The row that lists the segments.
@@ -50,13 +50,7 @@ pub(crate) struct Totals {
 
 /// Reads the list of segments.
 pub(super) fn read(conn: &Connection) -> Result<Vec<Segment>> {
-    let version: Option<i64> = conn
-        .prepare_cached("SELECT v FROM search_config WHERE k = 'version'")?
-        .query_row([], |row| row.get(0))
-        .optional()?;
-    if version != Some(VERSION) {
-        return Err(Error::SearchIndex { why: "another version of SQLite wrote it".to_owned() });
-    }
+    check_version(conn)?;
     let Some(listed) = block(conn, STRUCTURE)? else { return Err(unreadable()) };
     let mut segments = Vec::new();
     for (segment, tombstone_pages) in decode(&listed).ok_or_else(unreadable)? {
@@ -67,6 +61,18 @@ pub(super) fn read(conn: &Connection) -> Result<Vec<Segment>> {
         }
     }
     Ok(segments)
+}
+
+/// Refuses an index of a format that is not known here.
+pub(crate) fn check_version(conn: &Connection) -> Result<()> {
+    let version: Option<i64> = conn
+        .prepare_cached("SELECT v FROM search_config WHERE k = 'version'")?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    match version {
+        Some(VERSION) => Ok(()),
+        _ => Err(Error::SearchIndex { why: "another version of SQLite wrote it".to_owned() }),
+    }
 }
 
 /// Reads how many entries and words there are.

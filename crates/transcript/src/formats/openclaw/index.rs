@@ -99,7 +99,7 @@ pub(super) fn without(bytes: &[u8], leave_out: &dyn Fn(&str) -> bool) -> Option<
 /// JSON5 becomes JSON.
 fn relaxed(text: &[u8]) -> Result<BTreeMap<String, Box<RawValue>>, String> {
     let text = std::str::from_utf8(text).map_err(|_| "not UTF-8".to_owned())?;
-    if is_deep(text) {
+    if nests_too_deeply(text) {
         return Err("nested too deeply".to_owned());
     }
     let value: BTreeMap<String, Value> =
@@ -112,7 +112,7 @@ fn relaxed(text: &[u8]) -> Result<BTreeMap<String, Box<RawValue>>, String> {
 }
 
 /// Whether brackets nest deeper than the JSON5 reader may follow.
-fn is_deep(text: &str) -> bool {
+pub(crate) fn nests_too_deeply(text: &str) -> bool {
     let (mut depth, mut quote) = (0_usize, None);
     let mut bytes = text.bytes().peekable();
     while let Some(byte) = bytes.next() {

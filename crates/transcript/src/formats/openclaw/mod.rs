@@ -12,6 +12,8 @@ mod lines;
 mod notes;
 mod summary;
 
+pub(crate) use index::nests_too_deeply;
+
 use crate::entry::{Entry, Kind};
 use crate::format::{Claim, Format, Node, Origin, Part, Root};
 use crate::index::Index;

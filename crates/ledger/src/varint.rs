@@ -2,32 +2,32 @@
 
 /// Bytes that are read from the front.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bytes<'a> {
+pub(crate) struct Bytes<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Bytes<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Bytes<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Bytes<'a> {
         Bytes { rest: bytes }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
     /// What was not read yet.
-    pub(super) fn rest(&self) -> &'a [u8] {
+    pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
     /// How many bytes are left.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.rest.len()
     }
 
     /// The next number; `None` if the bytes end before it does.
     #[inline]
-    pub(super) fn number(&mut self) -> Option<u64> {
+    pub(crate) fn number(&mut self) -> Option<u64> {
         let (&first, rest) = self.rest.split_first()?;
         if first < 0x80 {
             self.rest = rest;
@@ -53,21 +53,58 @@ impl<'a> Bytes<'a> {
     }
 
     /// The next number, where it cannot be large.
-    pub(super) fn size(&mut self) -> Option<usize> {
+    pub(crate) fn size(&mut self) -> Option<usize> {
         usize::try_from(self.number()?).ok()
     }
 
     /// The next `length` bytes.
-    pub(super) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+    pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest;
         Some(taken)
     }
 }
 
+/// Adds a number.
+#[inline]
+pub(crate) fn push(bytes: &mut Vec<u8>, number: u64) {
+    if number < 0x80 {
+        bytes.push(number as u8);
+    } else {
+        push_long(bytes, number);
+    }
+}
+
+fn push_long(bytes: &mut Vec<u8>, number: u64) {
+    if number >> 56 != 0 {
+        bytes.extend((0..8).rev().map(|at| (number >> (8 + 7 * at)) as u8 | 0x80));
+        bytes.push(number as u8);
+        return;
+    }
+    let digits = (64 - number.leading_zeros()).div_ceil(7);
+    bytes.extend((1..digits).rev().map(|at| (number >> (7 * at)) as u8 | 0x80));
+    bytes.push(number as u8 & 0x7F);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let powers = (0..64).map(|bits| 1_u64 << bits);
+        for number in powers.flat_map(|power| [power - 1, power, power + 1]).chain([u64::MAX]) {
+            let mut bytes = Vec::new();
+            push(&mut bytes, number);
+            let mut read = Bytes::new(&bytes);
+            assert_eq!((read.number(), read.len()), (Some(number), 0), "{number:#x}");
+        }
+        let mut bytes = Vec::new();
+        push(&mut bytes, 1 << 55);
+        assert_eq!(bytes.len(), 8);
+        push(&mut bytes, 1 << 56);
+        assert_eq!(bytes.len(), 8 + 9);
+    }
 
     #[test]
     fn numbers_of_every_length() {

@@ -1,0 +1,273 @@
+//! `quipu senders`: who may speak to an agent.
+
+use quipu_ledger::store::senders::{self, SenderFilter, Who};
+use quipu_ledger::wire::Sender;
+use quipu_ledger::{Ledger, Whose};
+use quipu_transcript::routing::{AgentId, Channel, PairingCode};
+
+use super::Context;
+use crate::error::{CommandError, Kind, Result};
+use crate::machine;
+use crate::output::{Column, Look, Text, elapsed, minute, now_ms};
+
+/// Show and decide who may speak to an agent
+///
+/// Whoever is not allowed is refused: in a direct conversation they get a
+/// pairing code, in a group their messages never reach the session. Sender ids
+/// are those of the channel, written CHANNEL:ID or with --channel.
+///
+/// Examples:
+///   quipu senders list
+///   quipu senders pair K7QM2XPA
+///   quipu senders allow telegram:821071206 --agent work
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    action: Action,
+}
+
+/// What can be done about senders.
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// List who asks, who is allowed and who is denied
+    ///
+    /// `--json` prints one object per line: agent, channel, sender, state
+    /// (asking, allowed or denied), since, and for those who ask code and
+    /// expires_at.
+    ///
+    /// Example:
+    ///   quipu senders list --channel telegram
+    #[command(verbatim_doc_comment)]
+    List(ListArgs),
+    /// Let a sender speak
+    ///
+    /// Example:
+    ///   quipu senders allow matrix:@ada:example.org
+    #[command(verbatim_doc_comment)]
+    Allow(OneArgs),
+    /// Refuse a sender, who cannot ask to be paired any more either
+    ///
+    /// Example:
+    ///   quipu senders deny +15555550123 --channel whatsapp
+    #[command(verbatim_doc_comment)]
+    Deny(OneArgs),
+    /// Take back what was decided about a sender, who is unknown again
+    ///
+    /// Example:
+    ///   quipu senders revoke telegram:821071206
+    #[command(verbatim_doc_comment)]
+    Revoke(OneArgs),
+    /// Let the sender speak who was told this code
+    ///
+    /// A code is good for an hour.
+    ///
+    /// Example:
+    ///   quipu senders pair K7QM2XPA
+    #[command(verbatim_doc_comment)]
+    Pair(PairArgs),
+}
+
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+struct ListArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+struct OneArgs {
+    /// Who: CHANNEL:ID, or with --channel the id alone
+    #[arg(value_name = "SENDER", allow_hyphen_values = true)]
+    sender: String,
+
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+struct PairArgs {
+    /// The code
+    #[arg(value_name = "CODE")]
+    code: String,
+
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+struct PlaceArgs {
+    /// The agent that they write to [default: main; of list and pair: any]
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+
+    /// The channel that they write on
+    #[arg(long, value_name = "CHANNEL")]
+    channel: Option<String>,
+}
+
+pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
+    match &args.action {
+        Action::List(args) => list(args, context),
+        Action::Allow(args) => decide(args, context, senders::allow),
+        Action::Deny(args) => decide(args, context, senders::deny),
+        Action::Revoke(args) => decide(args, context, senders::revoke),
+        Action::Pair(args) => pair(args, context),
+    }
+}
+
+fn list(args: &ListArgs, context: &mut Context) -> Result<()> {
+    let filter = args.place.filter()?;
+    let ledger = open(context)?;
+    let found = senders::senders(&ledger, &filter, now_ms())?;
+    if context.is_json {
+        return Ok(found.iter().try_for_each(|sender| context.output.json(sender))?);
+    }
+    if found.is_empty() {
+        return Ok(context.output.line("nobody asks, and nobody was allowed or denied")?);
+    }
+    context.output.page()?;
+    let has_codes = found.iter().any(|sender| sender.code.is_some());
+    let mut columns = vec![
+        Column::words("state"),
+        Column::long("sender"),
+        Column::words("agent"),
+        Column::words("since"),
+    ];
+    if has_codes {
+        columns.push(Column::words("code"));
+    }
+    let row = |sender: &Sender| {
+        let mut row = vec![
+            Text::of(look(sender.state), sender.state),
+            Text::plain(called(sender)),
+            Text::plain(&sender.agent),
+            Text::of(Look::Dim, elapsed(sender.since)),
+        ];
+        if has_codes {
+            row.push(Text::of(Look::Bold, sender.code.as_deref().unwrap_or_default()));
+        }
+        row
+    };
+    context.output.table(0, &columns, found.iter().map(row).collect())?;
+    if has_codes {
+        context.output.gap()?;
+        let how = "`quipu senders pair CODE` allows whoever was told the code";
+        context.output.line(Text::of(Look::Dim, how))?;
+    }
+    Ok(())
+}
+
+/// Opens the ledger to see what was decided, all of it if that is ours to derive.
+fn open(context: &Context) -> Result<Ledger> {
+    let path = &context.settings.ledger.value;
+    if !path.exists() {
+        // Says so.
+        return context.open_read_only();
+    }
+    let mut reader = quipu_ledger::open_to_read(path, machine::name())?;
+    if reader.whose == Whose::Ours {
+        senders::bring_up(&mut reader.ledger)?;
+    }
+    Ok(reader.ledger)
+}
+
+/// What the ledger does about a sender.
+type Decision = fn(&mut Ledger, &Who, i64) -> quipu_ledger::Result<Sender>;
+
+fn decide(args: &OneArgs, context: &mut Context, decision: Decision) -> Result<()> {
+    let who = args.who()?;
+    let sender = decision(&mut context.open()?, &who, now_ms())?;
+    told(context, &sender)
+}
+
+fn pair(args: &PairArgs, context: &mut Context) -> Result<()> {
+    let filter = args.place.filter()?;
+    let Some(code) = PairingCode::parse(&args.code) else {
+        let mut error = CommandError::new(format!("`{}` is no pairing code", args.code))
+            .hint("a code has eight letters and digits; `quipu senders list` shows who asks");
+        error.kind = Kind::NoMatch;
+        return Err(error);
+    };
+    let sender = senders::pair(&mut context.open()?, code, &filter, now_ms())?;
+    told(context, &sender)
+}
+
+/// Says what has become of a sender.
+fn told(context: &mut Context, sender: &Sender) -> Result<()> {
+    if context.is_json {
+        return Ok(context.output.json(sender)?);
+    }
+    let end = match sender.state {
+        "allowed" => format!(" may speak to agent {} now", sender.agent),
+        "denied" => format!(" may not speak to agent {} now", sender.agent),
+        _ => format!(" is unknown to agent {} again", sender.agent),
+    };
+    let line = Text::of(Look::Bold, called(sender)).and(end);
+    let since = sender.since;
+    let line = match now_ms() - since {
+        // It was so before.
+        60_000.. => line.with(Look::Dim, format!(", as since {}", minute(since))),
+        _ => line,
+    };
+    Ok(context.output.line(line)?)
+}
+
+fn called(sender: &Sender) -> String {
+    format!("{}:{}", sender.channel, sender.sender)
+}
+
+fn look(state: &str) -> Look {
+    match state {
+        "allowed" => Look::Good,
+        "denied" => Look::Bad,
+        _ => Look::Warning,
+    }
+}
+
+impl PlaceArgs {
+    fn filter(&self) -> Result<SenderFilter> {
+        Ok(SenderFilter {
+            agent: self.agent.as_deref().map(agent).transpose()?,
+            channel: self.channel.as_deref().map(channel).transpose()?,
+        })
+    }
+}
+
+impl OneArgs {
+    fn who(&self) -> Result<Who> {
+        let agent = self.place.agent.as_deref().map(agent).transpose()?.unwrap_or_default();
+        let (channel, id) = match &self.place.channel {
+            Some(name) => {
+                let channel = channel(name)?;
+                // `telegram:5 --channel telegram` means the same as either alone.
+                let prefix = format!("{channel}:");
+                (channel, self.sender.strip_prefix(&prefix).unwrap_or(&self.sender))
+            }
+            None => match self.sender.split_once(':') {
+                Some((name, id)) => (channel(name)?, id),
+                None => {
+                    let what = format!("cannot tell on which channel `{}` writes", self.sender);
+                    return Err(CommandError::new(what)
+                        .hint("write it as telegram:821071206, or name it with --channel"));
+                }
+            },
+        };
+        Who::new(agent, channel, id).ok_or_else(|| {
+            CommandError::new(format!("`{id}` cannot be the id of a sender"))
+                .hint("an id is not empty, and has no control characters")
+        })
+    }
+}
+
+fn agent(name: &str) -> Result<AgentId> {
+    AgentId::parse(name).map_err(|error| CommandError::from_source(error.into()))
+}
+
+fn channel(name: &str) -> Result<Channel> {
+    Channel::parse(name).map_err(|error| CommandError::from_source(error.into()))
+}

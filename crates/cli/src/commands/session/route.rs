@@ -1,0 +1,141 @@
+//! `quipu session route`: which session a message belongs to.
+
+use std::path::{Path, PathBuf};
+
+use jiff::tz::TimeZone;
+use quipu_ledger::store::Store;
+use quipu_transcript::routing::{AgentId, Channel, Chat, Inbound, Thread, bootstrap_files};
+use serde_json::json;
+
+use super::super::Context;
+use super::append::standard_input;
+use crate::error::{CommandError, Result};
+use crate::output::now_ms;
+
+/// Say which session a message belongs to, and make it if there is none
+///
+/// Strangers are refused or asked to be paired, commands (/new, /reset,
+/// /sessions, /session KEY) are obeyed, sessions that are due start over. Prints
+/// {key, session, created, admitted, reply, bootstrap, message}: what to answer
+/// at once, which files of the workspace to put before the model, and what to
+/// begin the turn with. The message itself is not written; `session begin` does.
+///
+/// Examples:
+///   quipu session route --channel telegram --peer 821071206 --text hello
+///   quipu session route --channel discord --chat group --peer 77 --sender 5 < message.txt
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// What it comes through: telegram, discord, …
+    #[arg(long, value_name = "CHANNEL")]
+    channel: String,
+
+    /// direct, group, channel or room
+    #[arg(long, value_name = "KIND", default_value = "direct")]
+    chat: String,
+
+    /// The other person of a direct conversation, or the group
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
+    peer: String,
+
+    /// Who wrote it [default: the other person of a direct conversation]
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
+    sender: Option<String>,
+
+    /// Which of the agent's accounts it came to
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
+    account: Option<String>,
+
+    /// The thread that it stands in
+    #[arg(long, value_name = "ID", conflicts_with = "topic", allow_hyphen_values = true)]
+    thread: Option<String>,
+
+    /// The forum topic that it stands in
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
+    topic: Option<String>,
+
+    /// Whom it is for
+    #[arg(long, value_name = "AGENT", default_value = "main")]
+    agent: String,
+
+    /// What it says [default: read from standard input]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    text: Option<String>,
+
+    /// The agent's workspace, whose bootstrap files are named when a conversation begins
+    #[arg(long, value_name = "FOLDER")]
+    workspace: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
+    let inbound = inbound(args)?;
+    let routing = context.settings.store.routing()?;
+    let mut store = Store::open(&context.settings.ledger.value)?;
+    let zone = TimeZone::system();
+    let routed = store.route(&routing.settings, &inbound, now_ms(), &zone)?;
+    let bootstrap = match &args.workspace {
+        Some(workspace) if routed.starts() => names(workspace)?,
+        _ => Vec::new(),
+    };
+    let bootstrap = bootstrap_files(bootstrap.iter().map(String::as_str));
+    Ok(context.output.json(&json!({
+        "key": routed.key,
+        "session": routed.session.as_ref().map(|session| &session.id),
+        "created": routed.created,
+        "reset": routed.reset,
+        "admitted": routed.admission.is_admitted(),
+        "why": routed.admission.why(),
+        "reply": routed.reply,
+        "starts": routed.starts(),
+        "bootstrap": bootstrap,
+        "message": routed.message,
+    }))?)
+}
+
+fn inbound(args: &Args) -> Result<Inbound> {
+    let bad = |error: quipu_transcript::routing::names::BadName| {
+        CommandError::from_source(anyhow::Error::new(error))
+    };
+    let chat = Chat::parse(&args.chat).ok_or_else(|| {
+        let names: Vec<&str> = Chat::NAMES.iter().map(|(name, _)| *name).collect();
+        CommandError::new(format!("there is no kind of conversation `{}`", args.chat))
+            .hint(format!("kinds are {}", names.join(", ")))
+    })?;
+    Ok(Inbound {
+        agent: AgentId::parse(&args.agent).map_err(bad)?,
+        channel: Channel::parse(&args.channel).map_err(bad)?,
+        account: args.account.clone(),
+        chat,
+        peer: args.peer.clone(),
+        sender: args.sender.clone().unwrap_or_default(),
+        thread: match (&args.topic, &args.thread) {
+            (Some(topic), _) => Some(Thread::Topic(topic.clone())),
+            (None, thread) => thread.clone().map(Thread::Thread),
+        },
+        text: match &args.text {
+            Some(text) => text.clone(),
+            None => standard_input()?,
+        },
+    })
+}
+
+/// The names of the files in a workspace; none if it is not there.
+fn names(workspace: &Path) -> Result<Vec<String>> {
+    let failed = |error: std::io::Error| {
+        let what = format!("cannot list the workspace {}", workspace.display());
+        CommandError::from_source(anyhow::Error::new(error).context(what))
+    };
+    let entries = match std::fs::read_dir(workspace) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        // What is no file is nothing to read.
+        if std::fs::metadata(entry.path()).is_ok_and(|meta| meta.is_file()) {
+            names.extend(entry.file_name().into_string());
+        }
+    }
+    Ok(names)
+}

@@ -1,0 +1,252 @@
+//! `[store]`: which conversations share a session, when it starts over, and who may speak.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use quipu_transcript::routing::Channel;
+use quipu_transcript::routing::admission::{
+    DirectPolicy, GroupPolicy, SaidAdmission, SaidPolicies, sender_id,
+};
+use quipu_transcript::routing::reset::{ResetMode, ResetRule, ResetType};
+use quipu_transcript::routing::settings::{DmScope, GroupScope, Said, main_key};
+use toml::{Table, Value};
+
+use super::{UnknownKey, nearest, string, wrong_type};
+use crate::error::{CommandError, Result};
+
+/// What the table says.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    /// `openclaw_config`, as it is written.
+    pub(crate) openclaw_config: Option<PathBuf>,
+    /// All the rest.
+    pub(crate) said: Said,
+}
+
+/// What can be said.
+const KEYS: [&str; 7] = [
+    "openclaw_config",
+    "main_key",
+    "dm_scope",
+    "group_scope",
+    "identity_links",
+    "reset",
+    "admission",
+];
+
+/// Reads the table.
+pub(super) fn read(value: &Value, path: &Path, unknown: &mut Vec<UnknownKey>) -> Result<Store> {
+    let mut reader = Reader { path, unknown };
+    let table = reader.table("store", value)?;
+    let mut store = Store::default();
+    let said = &mut store.said;
+    for (name, value) in table {
+        let key = format!("store.{name}");
+        match name.as_str() {
+            "openclaw_config" => {
+                store.openclaw_config = Some(PathBuf::from(string(value, &key, path)?));
+            }
+            "main_key" => {
+                let name = string(value, &key, path)?;
+                said.main_key = Some(main_key(name).ok_or_else(|| {
+                    reader.refuse(&key, name, "it is one word: letters, digits, `-` and `_`")
+                })?);
+            }
+            "dm_scope" => {
+                said.dm_scope = Some(reader.choice(&key, value, DmScope::NAMES, DmScope::parse)?);
+            }
+            "group_scope" => {
+                let names = GroupScope::NAMES;
+                said.group_scope = Some(reader.choice(&key, value, names, GroupScope::parse)?);
+            }
+            "identity_links" => said.identity_links = Some(reader.links(&key, value)?),
+            "reset" => reader.resets(&key, value, said)?,
+            "admission" => said.admission = reader.admission(&key, value)?,
+            _ => reader.unknown("store", name, &KEYS),
+        }
+    }
+    Ok(store)
+}
+
+/// What every part needs: the file, and where to note what means nothing.
+struct Reader<'a> {
+    path: &'a Path,
+    unknown: &'a mut Vec<UnknownKey>,
+}
+
+impl Reader<'_> {
+    fn table<'v>(&self, key: &str, value: &'v Value) -> Result<&'v Table> {
+        value.as_table().ok_or_else(|| {
+            wrong_type(key, self.path, "a table", value)
+                .hint(format!("write `[{key}]` on a line of its own and the settings below it"))
+        })
+    }
+
+    fn refuse(&self, key: &str, said: &str, hint: &str) -> CommandError {
+        CommandError::new(format!("`{key}` in {} is `{said}`", self.path.display())).hint(hint)
+    }
+
+    fn unknown(&mut self, table: &str, name: &str, known: &[&str]) {
+        let nearest = nearest(name, known).map(|nearest| format!("{table}.{nearest}"));
+        self.unknown.push(UnknownKey { key: format!("{table}.{name}"), nearest });
+    }
+
+    fn choice<T>(
+        &self,
+        key: &str,
+        value: &Value,
+        names: &[&str],
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<T> {
+        let word = string(value, key, self.path)?;
+        let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+        parse(word)
+            .ok_or_else(|| self.refuse(key, word, &format!("it can be {}", quoted.join(", "))))
+    }
+
+    fn number(&self, key: &str, value: &Value, from: i64, to: i64, hint: &str) -> Result<i64> {
+        match value {
+            Value::Integer(number) if (from..=to).contains(number) => Ok(*number),
+            Value::Integer(number) => Err(self.refuse(key, &number.to_string(), hint)),
+            _ => Err(wrong_type(key, self.path, "a number", value).hint(hint)),
+        }
+    }
+
+    fn words(&self, key: &str, value: &Value, hint: &str) -> Result<Vec<String>> {
+        let wrong = |value: &Value| wrong_type(key, self.path, "a list of ids", value).hint(hint);
+        let Value::Array(values) = value else { return Err(wrong(value)) };
+        let word = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(|| wrong(value));
+        values.iter().map(word).collect()
+    }
+
+    fn channel(&self, key: &str, name: &str) -> Result<Channel> {
+        Channel::parse(name).map_err(|error| {
+            let what = format!("cannot use `{key}` in {}", self.path.display());
+            CommandError::from_source(anyhow::Error::new(error).context(what))
+        })
+    }
+
+    fn links(&self, key: &str, value: &Value) -> Result<BTreeMap<String, Vec<String>>> {
+        let mut links = BTreeMap::new();
+        for (name, value) in self.table(key, value)? {
+            let hint = format!("write `{name} = [\"telegram:821071206\", \"discord:99\"]`");
+            links.insert(name.clone(), self.words(&format!("{key}.{name}"), value, &hint)?);
+        }
+        Ok(links)
+    }
+
+    fn resets(&mut self, key: &str, value: &Value, said: &mut Said) -> Result<()> {
+        let table = self.table(key, value)?;
+        let mut base = Table::new();
+        for (name, value) in table {
+            let below = format!("{key}.{name}");
+            if let Some(kind) = ResetType::parse(name) {
+                let rule = self.rule(&below, self.table(&below, value)?)?;
+                said.reset_by_type.insert(kind, rule);
+            } else if name == "channels" {
+                for (name, value) in self.table(&below, value)? {
+                    let below = format!("{below}.{name}");
+                    let channel = self.channel(&below, name)?;
+                    let rule = self.rule(&below, self.table(&below, value)?)?;
+                    said.reset_by_channel.insert(channel.to_string(), rule);
+                }
+            } else {
+                base.insert(name.clone(), value.clone());
+            }
+        }
+        said.reset = self.rule(key, &base)?;
+        Ok(())
+    }
+
+    fn rule(&mut self, key: &str, table: &Table) -> Result<ResetRule> {
+        let mut rule = ResetRule::default();
+        for (name, value) in table {
+            let below = format!("{key}.{name}");
+            match name.as_str() {
+                "mode" => {
+                    let names = ResetMode::NAMES;
+                    rule.mode = Some(self.choice(&below, value, names, ResetMode::parse)?);
+                }
+                "hour" => {
+                    let hour = self.number(&below, value, 0, 23, "it is an hour from 0 to 23")?;
+                    rule.hour = i8::try_from(hour).ok();
+                }
+                "idle_minutes" => {
+                    let hint = "it is a number of minutes, at least 1";
+                    let minutes = self.number(&below, value, 1, i64::from(u32::MAX), hint)?;
+                    rule.idle_minutes = u32::try_from(minutes).ok();
+                }
+                _ => self.unknown(
+                    key,
+                    name,
+                    &["mode", "hour", "idle_minutes", "direct", "group", "thread", "channels"],
+                ),
+            }
+        }
+        Ok(rule)
+    }
+
+    fn admission(&mut self, key: &str, value: &Value) -> Result<SaidAdmission> {
+        let mut said = SaidAdmission::default();
+        for (name, value) in self.table(key, value)? {
+            let below = format!("{key}.{name}");
+            match name.as_str() {
+                "owners" => said.owners = Some(self.owners(&below, value)?),
+                "channels" => {
+                    for (name, value) in self.table(&below, value)? {
+                        let below = format!("{below}.{name}");
+                        let channel = self.channel(&below, name)?;
+                        let mut policies = SaidPolicies::default();
+                        for (name, value) in self.table(&below, value)? {
+                            if !self.policy(&below, name, value, &mut policies)? {
+                                self.unknown(&below, name, &["direct", "group"]);
+                            }
+                        }
+                        said.channels.insert(channel, policies);
+                    }
+                }
+                _ => {
+                    if !self.policy(key, name, value, &mut said.policies)? {
+                        self.unknown(key, name, &["direct", "group", "owners", "channels"]);
+                    }
+                }
+            }
+        }
+        Ok(said)
+    }
+
+    /// Reads one policy. False if it is none.
+    fn policy(
+        &self,
+        key: &str,
+        name: &str,
+        value: &Value,
+        policies: &mut SaidPolicies,
+    ) -> Result<bool> {
+        let key = format!("{key}.{name}");
+        match name {
+            "direct" => {
+                let names = DirectPolicy::NAMES;
+                policies.direct = Some(self.choice(&key, value, names, DirectPolicy::parse)?);
+            }
+            "group" => {
+                let names = GroupPolicy::NAMES;
+                policies.group = Some(self.choice(&key, value, names, GroupPolicy::parse)?);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn owners(&self, key: &str, value: &Value) -> Result<BTreeSet<(Channel, String)>> {
+        let hint = "write `owners = [\"telegram:821071206\"]`: the channel, and the id there";
+        let mut owners = BTreeSet::new();
+        for word in self.words(key, value, hint)? {
+            let owner = word
+                .split_once(':')
+                .and_then(|(channel, id)| Some((Channel::parse(channel).ok()?, sender_id(id)?)));
+            owners.insert(owner.ok_or_else(|| self.refuse(key, &word, hint))?);
+        }
+        Ok(owners)
+    }
+}

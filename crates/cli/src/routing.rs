@@ -1,0 +1,69 @@
+//! The settings of routing, put together: quipu's own file over an `openclaw.json` over defaults.
+//!
+//! That file is opened here and nowhere else, and only if somebody named it; collecting never does.
+
+use std::path::{Path, PathBuf};
+
+use quipu_transcript::routing::openclaw;
+use quipu_transcript::routing::settings::{Said, Settings as Routing};
+
+use crate::config::Store;
+use crate::error::{CommandError, Result};
+use crate::paths::resolve;
+use crate::settings::Origin;
+
+/// What the configuration says about routing.
+#[derive(Debug)]
+pub(crate) struct StoreSettings {
+    /// What quipu's own file says.
+    pub(crate) said: Said,
+    /// The `openclaw.json` that it names.
+    pub(crate) openclaw_config: Option<PathBuf>,
+    /// Where quipu's own file is.
+    pub(crate) origin: Origin,
+}
+
+/// The settings, and who said what.
+#[derive(Debug)]
+pub(crate) struct RoutingSettings {
+    /// What counts.
+    pub(crate) settings: Routing,
+    /// What the `openclaw.json` says.
+    pub(crate) openclaw: Said,
+}
+
+impl StoreSettings {
+    /// What a configuration file says; its paths are those of its folder.
+    pub(crate) fn new(store: Store, file: &Path, home: Option<&Path>) -> Result<StoreSettings> {
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let named = store.openclaw_config.map(|path| {
+            let what = || format!("cannot use `store.openclaw_config` in {}", file.display());
+            resolve(&path, home, folder).map_err(|error| error.about(what()))
+        });
+        Ok(StoreSettings {
+            said: store.said,
+            openclaw_config: named.transpose()?,
+            origin: Origin::File(file.display().to_string()),
+        })
+    }
+
+    /// Puts the settings together.
+    pub(crate) fn routing(&self) -> Result<RoutingSettings> {
+        let openclaw = match &self.openclaw_config {
+            Some(path) => read(path)?,
+            None => Said::default(),
+        };
+        let settings = Routing::default().with(openclaw.clone()).with(self.said.clone());
+        Ok(RoutingSettings { settings, openclaw })
+    }
+}
+
+fn read(path: &Path) -> Result<Said> {
+    let failed = |error: anyhow::Error| {
+        let what = format!("cannot use the OpenClaw configuration {}", path.display());
+        CommandError::from_source(error.context(what))
+            .hint("`store.openclaw_config` in quipu's configuration names it")
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| failed(error.into()))?;
+    openclaw::read(&text).map_err(|error| failed(error.into()))
+}

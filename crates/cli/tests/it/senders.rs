@@ -1,0 +1,203 @@
+//! `quipu senders`.
+
+use quipu_ledger::Ledger;
+use quipu_ledger::store::senders;
+use quipu_transcript::routing::admission::{Admission, AdmissionSettings};
+use quipu_transcript::routing::{AgentId, Channel, Chat, Inbound};
+
+use crate::home::{Home, snapshot};
+
+const LEDGER: &str = ".local/share/quipu/ledger.db";
+
+/// A message of somebody, as a runtime hands it in now. Returns the code they are told.
+fn message(home: &Home, agent: &str, sender: &str) -> Option<String> {
+    let inbound = Inbound {
+        agent: AgentId::parse(agent).unwrap(),
+        channel: Channel::parse("telegram").unwrap(),
+        account: None,
+        chat: Chat::Direct,
+        peer: sender.to_owned(),
+        sender: sender.to_owned(),
+        thread: None,
+        text: "hello".to_owned(),
+    };
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis();
+    let mut ledger = Ledger::open(&home.path(LEDGER)).unwrap();
+    let now = i64::try_from(now).unwrap();
+    match senders::admit(&mut ledger, &AdmissionSettings::default(), &inbound, now).unwrap() {
+        Admission::Pair { code, .. } => Some(code.to_string()),
+        Admission::Admitted => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn r74_senders_are_decided_about() {
+    let home = Home::empty();
+    snapshot!(home.run("senders allow telegram:821071206"), @"
+    exit 0
+    --- stdout
+    telegram:821071206 may speak to agent main now
+    ");
+    snapshot!(home.run("senders deny +15555550123 --channel whatsapp --agent work"), @"
+    exit 0
+    --- stdout
+    whatsapp:+15555550123 may not speak to agent work now
+    ");
+    snapshot!(home.run("senders allow matrix:@Ada:example.org"), @"
+    exit 0
+    --- stdout
+    matrix:@ada:example.org may speak to agent main now
+    ");
+    snapshot!(home.run("senders list").timeless(), @"
+    exit 0
+    --- stdout
+    state  sender  agent  since
+    allowed  matrix:@ada:example.org  main  (age)
+    allowed  telegram:821071206  main  (age)
+    denied  whatsapp:+15555550123  work  (age)
+    ");
+    snapshot!(home.run("senders list --agent work").timeless(), @"
+    exit 0
+    --- stdout
+    state  sender  agent  since
+    denied  whatsapp:+15555550123  work  (age)
+    ");
+    snapshot!(home.run_with("senders list", &[("COLUMNS", "40")]).timeless(), @"
+    exit 0
+    --- stdout
+    allowed
+    sender  matrix:@ada:example.org
+    agent  main
+    since  (age)
+    allowed
+    sender  telegram:821071206
+    agent  main
+    since  (age)
+    denied
+    sender  whatsapp:+15555550123
+    agent  work
+    since  (age)
+    ");
+    snapshot!(home.run("senders revoke telegram:821071206 --channel telegram"), @"
+    exit 0
+    --- stdout
+    telegram:821071206 is unknown to agent main again
+    ");
+    snapshot!(home.run("senders revoke telegram:821071206"), @"
+    exit 1
+    --- stderr
+    error: no sender matches `telegram:821071206`
+    hint: `quipu senders list` shows who asks, and who was allowed or denied
+    ");
+    assert!(message(&home, "main", "821071206").is_some());
+}
+
+#[test]
+fn r74_a_code_approves_who_was_told_it() {
+    let home = Home::empty();
+    let code = message(&home, "work", "42").unwrap();
+    let listed = home.run("senders list");
+    assert!(listed.stdout.contains(&code), "{listed}");
+    let line = home.run("senders list --json").json();
+    assert_eq!((&line["state"], &line["code"]), (&"asking".into(), &code.as_str().into()));
+    let stands = line["expires_at"].as_i64().unwrap() - line["since"].as_i64().unwrap();
+    assert_eq!(stands, 3_600_000);
+    snapshot!(home.run("senders pair AAAAAAA2"), @"
+    exit 1
+    --- stderr
+    error: no open pairing request matches `AAAAAAA2`
+    hint: a code is good for an hour; `quipu senders list` shows who asks
+    ");
+    snapshot!(home.run("senders pair nonsense!"), @"
+    exit 1
+    --- stderr
+    error: `nonsense!` is no pairing code
+    hint: a code has eight letters and digits; `quipu senders list` shows who asks
+    ");
+    assert_eq!(home.run(&format!("senders pair {code} --agent main")).code, 1);
+    snapshot!(home.run(&format!("senders pair {}", code.to_lowercase())), @"
+    exit 0
+    --- stdout
+    telegram:42 may speak to agent work now
+    ");
+    assert_eq!(message(&home, "work", "42"), None);
+    assert_eq!(home.run(&format!("senders pair {code}")).code, 1, "a code is good for once");
+    assert!(message(&home, "main", "42").is_some(), "another agent was not asked");
+}
+
+#[test]
+fn for_machines() {
+    let home = Home::empty();
+    let allowed = home.run("senders allow telegram:7 --json").json();
+    let mut fields: Vec<&String> = allowed.as_object().unwrap().keys().collect();
+    fields.sort();
+    assert_eq!(fields, ["agent", "channel", "sender", "since", "state"]);
+    assert_eq!(home.run("senders list --json").json(), allowed);
+    assert_eq!(home.run("senders list --json --channel irc").json_lines().len(), 0);
+    assert_eq!(home.run("senders revoke telegram:7 --json").json()["state"], "revoked");
+    snapshot!(home.run("senders list"), @"
+    exit 0
+    --- stdout
+    nobody asks, and nobody was allowed or denied
+    ");
+}
+
+#[test]
+fn mistakes() {
+    let home = Home::empty();
+    snapshot!(home.run("senders list"), @"
+    exit 2
+    --- stderr
+    error: there is no ledger at [HOME]/.local/share/quipu/ledger.db
+    hint: run `quipu sync` to collect into a new ledger, or name another with --ledger
+    ");
+    snapshot!(home.run("senders allow 821071206"), @"
+    exit 2
+    --- stderr
+    error: cannot tell on which channel `821071206` writes
+    hint: write it as telegram:821071206, or name it with --channel
+    ");
+    snapshot!(home.run("senders allow cron:1"), @"
+    exit 2
+    --- stderr
+    error: `cron` cannot be the name of a channel: it means something else in a session key
+    ");
+    snapshot!(home.run("senders allow telegram:"), @"
+    exit 2
+    --- stderr
+    error: `` cannot be the id of a sender
+    hint: an id is not empty, and has no control characters
+    ");
+    snapshot!(home.run("senders allow telegram:1 --agent ../x"), @"
+    exit 2
+    --- stderr
+    error: `../x` cannot be the name of an agent: a name is up to 64 letters, digits, `-` and `_`, and begins with a letter or digit
+    ");
+    assert!(!home.path(".local").exists(), "nothing was created");
+}
+
+/// They answer from what the ledger holds, and a later sync changes nothing.
+#[test]
+fn they_never_collect() {
+    let home = Home::small();
+    home.run("senders allow telegram:7");
+    assert!(home.run("sessions --all --no-sync --json").json_lines().is_empty());
+    assert_eq!(home.run("sync").code, 0);
+    assert_eq!(home.run("senders list --json").json()["sender"], "7");
+    assert_eq!(home.run("rebuild").code, 0);
+    assert_eq!(home.run("senders list --json").json()["sender"], "7");
+    // A backup can be read, too.
+    home.run("backup copy.db");
+    assert_eq!(home.run("senders list --json --ledger copy.db").json()["sender"], "7");
+}
+
+#[test]
+fn hostile_ids_are_shown_safely() {
+    let home = Home::empty();
+    let mut command = home.command(["senders", "allow", "telegram:a\u{1b}[2Jb"]);
+    command.env("COLUMNS", "80");
+    let run = home.finish(command);
+    assert_eq!(run.code, 2);
+    assert!(!run.stderr.contains('\u{1b}'), "{run}");
+}

@@ -1,0 +1,209 @@
+//! Splits text into words exactly as FTS5's tokenizer `unicode61` does: runs of letters, digits and
+//! private characters, without case and without the accents of Latin letters.
+//!
+//! FTS5 splits while it indexes, on the thread that writes. Here it happens on the threads that read.
+
+use super::chars::{Class, class};
+
+/// Longer words are cut, as FTS5 does; in the middle of a character if need be.
+const LONGEST: usize = 32 << 10;
+
+/// Splits texts; keeps its memory from one to the next.
+#[derive(Debug, Default)]
+pub(super) struct Tokens {
+    lower: Vec<u8>,
+    folded: Vec<u8>,
+}
+
+impl Tokens {
+    /// Hands every word of `text` to `each`, in order.
+    pub(super) fn each(&mut self, text: &str, mut each: impl FnMut(&[u8])) {
+        // Nearly all text is ASCII, and of that nearly all is the word as it stands.
+        self.lower.clear();
+        self.lower.extend_from_slice(text.as_bytes());
+        self.lower.make_ascii_lowercase();
+        let bytes = self.lower.as_slice();
+        let mut at = 0;
+        while let Some(first) = bytes.get(at) {
+            match KINDS[usize::from(*first)] {
+                Kind::Between => at += 1,
+                Kind::Letter => {
+                    let rest = bytes.get(at..).unwrap_or_default();
+                    let length = rest
+                        .iter()
+                        .position(|byte| KINDS[usize::from(*byte)] != Kind::Letter)
+                        .unwrap_or(rest.len());
+                    let (word, rest) = rest.split_at(length);
+                    if rest.first().is_some_and(|next| !next.is_ascii()) {
+                        self.folded.clear();
+                        self.folded.extend_from_slice(word);
+                        at = go_on(text, at + length, &mut self.folded);
+                        each(cut(&self.folded));
+                    } else {
+                        at += length;
+                        each(cut(word));
+                    }
+                }
+                Kind::Beyond => {
+                    let Some(char) = char_at(text, at) else { return };
+                    at += char.len_utf8();
+                    if let Class::Letter(letter) = class(char) {
+                        self.folded.clear();
+                        push(&mut self.folded, letter);
+                        at = go_on(text, at, &mut self.folded);
+                        each(cut(&self.folded));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Adds the rest of a word that has characters beyond ASCII. Returns where it ends.
+fn go_on(text: &str, mut at: usize, folded: &mut Vec<u8>) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    for char in rest.chars() {
+        if char.is_ascii() {
+            if !char.is_ascii_alphanumeric() {
+                break;
+            }
+            push(folded, char.to_ascii_lowercase());
+        } else {
+            match class(char) {
+                Class::Between => break,
+                Class::Accent => {}
+                Class::Letter(letter) => push(folded, letter),
+            }
+        }
+        at += char.len_utf8();
+    }
+    at
+}
+
+fn char_at(text: &str, at: usize) -> Option<char> {
+    text.get(at..)?.chars().next()
+}
+
+fn push(folded: &mut Vec<u8>, char: char) {
+    folded.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
+}
+
+fn cut(word: &[u8]) -> &[u8] {
+    word.get(..LONGEST).unwrap_or(word)
+}
+
+/// What a byte is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Between,
+    Letter,
+    Beyond,
+}
+
+const KINDS: [Kind; 256] = {
+    let mut kinds = [Kind::Beyond; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        kinds[byte] =
+            if (byte as u8).is_ascii_alphanumeric() { Kind::Letter } else { Kind::Between };
+        byte += 1;
+    }
+    kinds
+};
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use rusqlite::Connection;
+
+    use super::*;
+
+    type Words = BTreeMap<(i64, i64), Vec<u8>>;
+
+    /// The words of texts, as FTS5 splits them.
+    fn fts5(texts: impl Iterator<Item = (i64, String)>) -> Words {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch(
+            "CREATE VIRTUAL TABLE texts USING fts5 (text, content = '', tokenize = 'unicode61');
+             CREATE VIRTUAL TABLE words USING fts5vocab (texts, instance);
+             BEGIN",
+        )
+        .unwrap();
+        let mut insert = conn.prepare("INSERT INTO texts (rowid, text) VALUES (?1, ?2)").unwrap();
+        for text in texts {
+            insert.execute(text).unwrap();
+        }
+        let mut select = conn.prepare("SELECT doc, offset, CAST(term AS BLOB) FROM words").unwrap();
+        let words =
+            select.query_map([], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?))).unwrap();
+        words.collect::<Result<_, _>>().unwrap()
+    }
+
+    fn ours(texts: impl Iterator<Item = (i64, String)>) -> Words {
+        let (mut tokens, mut words) = (Tokens::default(), Words::new());
+        for (id, text) in texts {
+            let mut offset = 0;
+            tokens.each(&text, |word| {
+                words.insert((id, offset), word.to_vec());
+                offset += 1;
+            });
+        }
+        words
+    }
+
+    /// Every character between two letters, and on its own.
+    #[test]
+    fn every_character_is_what_it_is_to_fts5() {
+        let chars = || ('\u{1}'..=char::MAX).map(|char| (i64::from(u32::from(char)), char));
+        for surroundings in [["a", "b"], ["", ""]] {
+            let texts = || chars().map(|(id, char)| (id, surroundings.join(&char.to_string())));
+            let (theirs, ours) = (fts5(texts()), ours(texts()));
+            let differ: Vec<_> = theirs
+                .iter()
+                .filter(|(place, word)| ours.get(place) != Some(word))
+                .chain(ours.iter().filter(|(place, word)| theirs.get(place) != Some(word)))
+                .take(20)
+                .collect();
+            assert!(differ.is_empty(), "{differ:?}");
+        }
+    }
+
+    #[test]
+    fn long_words_are_cut() {
+        let texts = || {
+            ["x".repeat(40_000), "é".repeat(40_000), "木".repeat(20_000)]
+                .into_iter()
+                .chain([format!("{}木 after", "x".repeat(LONGEST - 1))])
+                .enumerate()
+                .map(|(id, text)| (id as i64, text))
+        };
+        assert_eq!(fts5(texts()), ours(texts()));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn any_text_is_split_as_fts5_does(
+            texts in proptest::collection::vec(text(), 1..8),
+        ) {
+            let texts = || texts.iter().enumerate().map(|(id, text)| (id as i64, text.clone()));
+            prop_assert_eq!(fts5(texts()), ours(texts()));
+        }
+    }
+
+    /// Words of many kinds, with accents, marks and things between them.
+    fn text() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            "[a-zA-Z0-9_.\n ]{0,12}",
+            "[àéîõüßøÆŁıİſKÅ\u{300}-\u{331}]{0,4}",
+            "[α-ωА-Яぁ-ん一-丁가-각ა-ჰԱ-Ֆ\u{10400}-\u{10450}]{0,4}",
+            "[\u{80}-\u{bf}\u{2000}-\u{206f}\u{fe00}-\u{fe0f}\u{1f600}-\u{1f64f}]{0,3}",
+            "\\PC{0,6}",
+            any::<String>().prop_map(|text| text.replace('\0', " ")),
+        ];
+        proptest::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
+    }
+}

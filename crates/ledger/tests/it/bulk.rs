@@ -1,0 +1,89 @@
+//! The search index of an import, which is written past FTS5, against what FTS5 makes of the same
+//! bytes: a deep look by the doctor derives everything again and leaves the words to FTS5.
+
+use quipu_ledger::wire::Severity;
+
+use crate::home::*;
+
+/// A home whose transcripts are large enough that FTS5 is not asked: with accents, welded lines, a
+/// copy, repeated lines, base64, an entry that is indexed in part, and an end without a newline.
+fn large() -> Home {
+    let home = Home::quick();
+    let said = |number: u32| {
+        let other = number * 7919 % 3001;
+        let text =
+            format!("Größe word{number} common word{other} Straße_été 日本語 {}", "the ".repeat(9));
+        line(["user", "assistant"][number as usize % 2], &uuid(number), None, &text)
+    };
+    let mut lines: Vec<String> = (1..4000).map(said).collect();
+    lines.insert(1000, format!("{}{}", said(9001).trim_end(), said(9002)));
+    lines.insert(2000, said(7));
+    lines.insert(3000, line("user", &uuid(9003), None, &"QUJD".repeat(500)));
+    lines.insert(3500, line("user", &uuid(9004), None, &"many words ".repeat(120_000)));
+    lines.push(said(9005).trim_end().to_owned());
+    home.write(MAIN, lines.concat());
+    let copy = MAIN.replace(".jsonl", "-copy.jsonl");
+    home.write(&copy, lines.get(..2500).unwrap().concat());
+    home.write(
+        ".openclaw/agents/main/sessions/large.jsonl",
+        (1..3000)
+            .map(|number| format!("{{\"role\":\"user\",\"content\":\"Ünder {number} common\"}}\n"))
+            .collect::<String>(),
+    );
+    home
+}
+
+#[track_caller]
+fn assert_as_fts5_has_it(home: &Home) {
+    home.assert_sound();
+    let diagnosis = quipu_ledger::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
+    let bad: Vec<&str> = diagnosis
+        .findings
+        .iter()
+        .filter(|finding| finding.severity != Severity::Note)
+        .map(|finding| finding.what.as_str())
+        .collect();
+    assert_eq!(bad, [""; 0]);
+}
+
+#[test]
+fn an_import_makes_the_index_that_fts5_would_make() {
+    let home = large();
+    home.sync();
+    assert_as_fts5_has_it(&home);
+    // Two of one line, and again in the session of the copy.
+    assert_eq!(home.hits("word9001") + home.hits("word9002"), 4);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM partly_indexed"), 1);
+    // The counts that ranking goes by, as well.
+    let totals = "SELECT hex(block) FROM search_data WHERE id = 1";
+    let before: String = home.one(totals);
+    home.assert_rebuilds();
+    assert_eq!(home.one::<String>(totals), before);
+    assert_as_fts5_has_it(&home);
+}
+
+#[test]
+fn what_comes_after_an_import_joins_it() {
+    let home = large();
+    home.sync();
+    for round in 0..20_u32 {
+        home.append(
+            ".openclaw/agents/main/sessions/large.jsonl",
+            format!("{{\"role\":\"user\",\"content\":\"later{round} common\"}}\n"),
+        );
+        home.sync();
+        assert_eq!(home.hits(&format!("later{round}")), 1);
+    }
+    // The provisional entry at the end of the file becomes another one.
+    home.append(MAIN, "\n");
+    let more: String = (20_000..23_000)
+        .map(|number| line("user", &uuid(number), None, &format!("word{number} again")))
+        .collect();
+    home.append(MAIN, more);
+    home.sync();
+    assert_as_fts5_has_it(&home);
+    home.assert_rebuilds();
+    assert_as_fts5_has_it(&home);
+    home.sql().execute("INSERT INTO search (search) VALUES ('optimize')", []).unwrap();
+    assert_as_fts5_has_it(&home);
+}

@@ -1,0 +1,330 @@
+//! Who may speak: decisions and requests last, a rebuild changes nothing, and nothing of a message is
+//! stored.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use quipu_ledger::Error;
+use quipu_ledger::store::senders::{self, SenderFilter, Who};
+use quipu_transcript::routing::admission::{
+    Admission, AdmissionSettings, DirectPolicy, MOST_REQUESTS, REQUEST_STANDS, Why,
+};
+use quipu_transcript::routing::{AgentId, Channel, Chat, Inbound, PairingCode};
+
+use crate::home::Home;
+
+const NOW: i64 = 1_800_000_000_000;
+
+fn inbound(agent: &str, channel: &str, chat: Chat, sender: &str) -> Inbound {
+    Inbound {
+        agent: AgentId::parse(agent).unwrap(),
+        channel: Channel::parse(channel).unwrap(),
+        account: None,
+        chat,
+        peer: if chat == Chat::Direct { sender.to_owned() } else { "-100".to_owned() },
+        sender: sender.to_owned(),
+        thread: None,
+        text: "the canary sings at noon".to_owned(),
+    }
+}
+
+fn who(agent: &str, channel: &str, sender: &str) -> Who {
+    Who::new(AgentId::parse(agent).unwrap(), Channel::parse(channel).unwrap(), sender).unwrap()
+}
+
+fn direct(sender: &str) -> Inbound {
+    inbound("main", "telegram", Chat::Direct, sender)
+}
+
+fn code(admission: Admission) -> PairingCode {
+    match admission {
+        Admission::Pair { code, .. } => code,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn states(home: &Home, now: i64) -> Vec<String> {
+    let found = senders::senders(&home.open(), &SenderFilter::default(), now).unwrap();
+    let line = |sender: quipu_ledger::wire::Sender| {
+        format!("{}:{}:{} {}", sender.agent, sender.channel, sender.sender, sender.state)
+    };
+    found.into_iter().map(line).collect()
+}
+
+#[test]
+fn r74_a_stranger_is_paired_and_revoked() {
+    let home = Home::new();
+    let mut ledger = home.open();
+    let settings = AdmissionSettings::default();
+    let admit = |ledger: &mut _, message: &Inbound, now| {
+        senders::admit(ledger, &settings, message, now).unwrap()
+    };
+    let first = admit(&mut ledger, &direct("821"), NOW);
+    assert!(matches!(first, Admission::Pair { is_new: true, .. }));
+    let code = code(first);
+    // Asking again changes nothing.
+    let records: i64 = home.one("SELECT count(*) FROM records");
+    let again = admit(&mut ledger, &direct(" 821 "), NOW + 5);
+    assert_eq!(again, Admission::Pair { code, is_new: false });
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), records);
+    // In a group a stranger leaves no trace at all.
+    let group = inbound("main", "telegram", Chat::Group, "821");
+    assert_eq!(admit(&mut ledger, &group, NOW), Admission::Filtered { why: Why::NotApproved });
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), records);
+
+    let elsewhere = SenderFilter { channel: Channel::parse("irc").ok(), ..SenderFilter::default() };
+    let missed = senders::pair(&mut ledger, code, &elsewhere, NOW).unwrap_err();
+    assert!(matches!(missed, Error::NoMatch { what: "open pairing request", .. }));
+    let paired = senders::pair(&mut ledger, code, &SenderFilter::default(), NOW + 10).unwrap();
+    assert_eq!((paired.state, paired.since, paired.sender.as_str()), ("allowed", NOW + 10, "821"));
+    assert_eq!(admit(&mut ledger, &direct("821"), NOW + 20), Admission::Admitted);
+    assert_eq!(admit(&mut ledger, &group, NOW + 20), Admission::Admitted);
+    assert!(senders::pair(&mut ledger, code, &SenderFilter::default(), NOW + 20).is_err());
+    // Nobody else is approved by it: not on another channel, and not for another agent.
+    for (agent, channel) in [("main", "discord"), ("work", "telegram")] {
+        let message = inbound(agent, channel, Chat::Direct, "821");
+        assert!(matches!(admit(&mut ledger, &message, NOW), Admission::Pair { is_new: true, .. }));
+    }
+
+    senders::revoke(&mut ledger, &who("main", "telegram", "821"), NOW + 30).unwrap();
+    let next = admit(&mut ledger, &direct("821"), NOW + 40);
+    assert!(matches!(next, Admission::Pair { is_new: true, .. }));
+    senders::deny(&mut ledger, &who("main", "telegram", "821"), NOW + 50).unwrap();
+    let denied = admit(&mut ledger, &direct("821"), NOW + 60);
+    assert_eq!(denied, Admission::Refused { why: Why::Denied });
+    assert!(senders::pair(&mut ledger, self::code(next), &SenderFilter::default(), NOW).is_err());
+    drop(ledger);
+    let expected =
+        ["main:discord:821 asking", "work:telegram:821 asking", "main:telegram:821 denied"];
+    assert_eq!(states(&home, NOW), expected);
+    home.assert_rebuilds();
+    assert_eq!(states(&home, NOW), expected);
+    home.assert_sound();
+}
+
+#[test]
+fn r74_nothing_of_a_message_is_stored() {
+    let home = Home::new();
+    let mut ledger = home.open();
+    for sender in 0..9 {
+        let message = direct(&sender.to_string());
+        senders::admit(&mut ledger, &AdmissionSettings::default(), &message, NOW).unwrap();
+        let group = inbound("main", "telegram", Chat::Group, &format!("stranger-{sender}"));
+        senders::admit(&mut ledger, &AdmissionSettings::default(), &group, NOW).unwrap();
+    }
+    drop(ledger);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM pairing_requests"), 3);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), 3);
+    for (name, bytes) in home.ledger_bytes() {
+        for word in ["canary", "stranger"] {
+            let is_there = bytes.windows(word.len()).any(|window| window == word.as_bytes());
+            assert!(!is_there, "{word} is in {name}");
+        }
+    }
+}
+
+#[test]
+fn r74_what_is_decided_again_is_not_written_again() {
+    let home = Home::new();
+    let mut ledger = home.open();
+    let alice = who("main", "telegram", "Alice");
+    assert_eq!(senders::allow(&mut ledger, &alice, NOW).unwrap().since, NOW);
+    assert_eq!(senders::allow(&mut ledger, &alice, NOW + 9).unwrap().since, NOW);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), 1);
+    assert_eq!(senders::deny(&mut ledger, &alice, NOW + 9).unwrap().state, "denied");
+    let nobody = senders::revoke(&mut ledger, &who("main", "irc", "alice"), NOW).unwrap_err();
+    assert_eq!(nobody.to_string(), "no sender matches `irc:alice`");
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), 2);
+}
+
+/// A decision counts at once, also where the projection has yet to be derived.
+#[test]
+fn r74_a_projection_that_is_behind_is_brought_up_first() {
+    let home = Home::new();
+    home.write(
+        ".claude/projects/p/s.jsonl",
+        crate::home::line("user", &crate::home::uuid(1), None, "hi"),
+    );
+    home.sync();
+    senders::deny(&mut home.open(), &who("main", "telegram", "1"), NOW).unwrap();
+    let settings = AdmissionSettings { direct: DirectPolicy::Open, ..AdmissionSettings::default() };
+    home.sql()
+        .execute_batch("DELETE FROM senders; UPDATE ledger SET projection_version = 1")
+        .unwrap();
+    let mut ledger = home.open();
+    let admission = senders::admit(&mut ledger, &settings, &direct("1"), NOW).unwrap();
+    assert_eq!(admission, Admission::Refused { why: Why::Denied });
+    home.sql().execute_batch("UPDATE ledger SET projected_to = 0, projection_version = 1").unwrap();
+    senders::allow(&mut ledger, &who("main", "telegram", "2"), NOW).unwrap();
+    drop(ledger);
+    assert_eq!(states(&home, NOW), ["main:telegram:1 denied", "main:telegram:2 allowed"]);
+    home.assert_rebuilds();
+}
+
+/// What can happen.
+#[derive(Debug, Clone)]
+enum Step {
+    Message {
+        agent: usize,
+        channel: usize,
+        sender: usize,
+        is_group: bool,
+    },
+    Allow {
+        agent: usize,
+        channel: usize,
+        sender: usize,
+    },
+    Deny {
+        agent: usize,
+        channel: usize,
+        sender: usize,
+    },
+    Revoke {
+        agent: usize,
+        channel: usize,
+        sender: usize,
+    },
+    /// The n-th code that was ever given out.
+    Pair {
+        which: usize,
+    },
+    Wait {
+        minutes: i64,
+    },
+    Rebuild,
+}
+
+const AGENTS: [&str; 2] = ["main", "work"];
+const CHANNELS: [&str; 2] = ["telegram", "irc"];
+const SENDERS: [&str; 6] = ["1", "2", "alice", "@b:c.org", "thread:5", "+15"];
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let place = || (0..AGENTS.len(), 0..CHANNELS.len(), 0..SENDERS.len());
+    prop_oneof![
+        8 => (place(), any::<bool>()).prop_map(|((agent, channel, sender), is_group)| {
+            Step::Message { agent, channel, sender, is_group }
+        }),
+        2 => place().prop_map(|(agent, channel, sender)| Step::Allow { agent, channel, sender }),
+        2 => place().prop_map(|(agent, channel, sender)| Step::Deny { agent, channel, sender }),
+        2 => place().prop_map(|(agent, channel, sender)| Step::Revoke { agent, channel, sender }),
+        3 => (0_usize..6).prop_map(|which| Step::Pair { which }),
+        2 => (-20_i64..70).prop_map(|minutes| Step::Wait { minutes }),
+        1 => Just(Step::Rebuild),
+    ]
+}
+
+type Place = (usize, usize, usize);
+
+/// The simple model: maps, and everything is looked at each time.
+#[derive(Default)]
+struct Model {
+    decided: BTreeMap<Place, bool>,
+    requests: BTreeMap<Place, (PairingCode, i64)>,
+    codes: Vec<(Place, PairingCode)>,
+    now: i64,
+}
+
+impl Model {
+    fn open(&self, agent: usize, channel: usize) -> usize {
+        let is_open = |(place, (_, at)): &(&Place, &(PairingCode, i64))| {
+            (place.0, place.1) == (agent, channel) && self.stands(*at)
+        };
+        self.requests.iter().filter(is_open).count()
+    }
+
+    fn stands(&self, at: i64) -> bool {
+        (self.now - at).abs() <= REQUEST_STANDS
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn r74_admission_agrees_with_a_simple_model(steps in proptest::collection::vec(any_step(), 1..60)) {
+        let home = Home::quick();
+        let mut ledger = home.open();
+        let settings = AdmissionSettings::default();
+        let mut model = Model { now: NOW, ..Model::default() };
+        for step in steps {
+            match step {
+                Step::Message { agent, channel, sender, is_group } => {
+                    let place = (agent, channel, sender);
+                    let chat = if is_group { Chat::Group } else { Chat::Direct };
+                    let message = inbound(AGENTS[agent], CHANNELS[channel], chat, SENDERS[sender]);
+                    let said = senders::admit(&mut ledger, &settings, &message, model.now).unwrap();
+                    let request = model.requests.get(&place).filter(|(_, at)| model.stands(*at));
+                    match (model.decided.get(&place), is_group, request) {
+                        (Some(true), ..) => prop_assert_eq!(said, Admission::Admitted),
+                        (Some(false), true, _) => prop_assert_eq!(said, Admission::Filtered { why: Why::Denied }),
+                        (Some(false), false, _) => prop_assert_eq!(said, Admission::Refused { why: Why::Denied }),
+                        (None, true, _) => prop_assert_eq!(said, Admission::Filtered { why: Why::NotApproved }),
+                        (None, false, Some((code, _))) => {
+                            prop_assert_eq!(said, Admission::Pair { code: *code, is_new: false });
+                        }
+                        (None, false, None) if model.open(agent, channel) >= MOST_REQUESTS => {
+                            prop_assert_eq!(said, Admission::Refused { why: Why::TooManyRequests });
+                        }
+                        (None, false, None) => {
+                            let code = code(said.clone());
+                            prop_assert_eq!(said, Admission::Pair { code, is_new: true });
+                            prop_assert!(!model.codes.iter().any(|(_, other)| *other == code));
+                            // Nobody needs those that were too old by then.
+                            let now = model.now;
+                            model.requests.retain(|other, (_, at)| {
+                                (other.0, other.1) != (agent, channel) || (now - *at).abs() <= REQUEST_STANDS
+                            });
+                            model.requests.insert(place, (code, now));
+                            model.codes.push((place, code));
+                        }
+                    }
+                }
+                Step::Allow { agent, channel, sender } => {
+                    let place = (agent, channel, sender);
+                    let who = who(AGENTS[agent], CHANNELS[channel], SENDERS[sender]);
+                    senders::allow(&mut ledger, &who, model.now).unwrap();
+                    model.decided.insert(place, true);
+                    model.requests.remove(&place);
+                }
+                Step::Deny { agent, channel, sender } => {
+                    let place = (agent, channel, sender);
+                    let who = who(AGENTS[agent], CHANNELS[channel], SENDERS[sender]);
+                    senders::deny(&mut ledger, &who, model.now).unwrap();
+                    model.decided.insert(place, false);
+                    model.requests.remove(&place);
+                }
+                Step::Revoke { agent, channel, sender } => {
+                    let place = (agent, channel, sender);
+                    let who = who(AGENTS[agent], CHANNELS[channel], SENDERS[sender]);
+                    let revoked = senders::revoke(&mut ledger, &who, model.now);
+                    let was_known = model.decided.remove(&place).is_some();
+                    let had_asked = model.requests.remove(&place).is_some();
+                    prop_assert_eq!(revoked.is_ok(), was_known || had_asked);
+                }
+                Step::Pair { which } => {
+                    let Some((place, code)) = model.codes.get(which).copied() else { continue };
+                    let is_good = model.requests.get(&place).is_some_and(|(own, at)| {
+                        *own == code && model.stands(*at)
+                    });
+                    let paired = senders::pair(&mut ledger, code, &SenderFilter::default(), model.now);
+                    prop_assert_eq!(paired.is_ok(), is_good);
+                    if is_good {
+                        model.decided.insert(place, true);
+                        model.requests.remove(&place);
+                    }
+                }
+                Step::Wait { minutes } => model.now += minutes * 60_000,
+                Step::Rebuild => {
+                    quipu_ledger::rebuild(&mut ledger, &mut |_, _| {}).unwrap();
+                }
+            }
+        }
+        let found = senders::senders(&ledger, &SenderFilter::default(), model.now).unwrap();
+        let asking = found.iter().filter(|sender| sender.state == "asking").count();
+        let open = model.requests.values().filter(|(_, at)| model.stands(*at)).count();
+        prop_assert_eq!((asking, found.len() - asking), (open, model.decided.len()));
+        drop(ledger);
+        home.assert_rebuilds();
+    }
+}

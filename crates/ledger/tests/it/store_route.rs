@@ -1,0 +1,186 @@
+//! Messages that come in: who may speak, which session they belong to, and the chat commands.
+
+use jiff::tz::TimeZone;
+use quipu_ledger::store::senders::{self, SenderFilter};
+use quipu_ledger::store::{Append, Routed, Store};
+use quipu_transcript::routing::admission::{DirectPolicy, GroupPolicy};
+use quipu_transcript::routing::reset::{ResetMode, ResetRule};
+use quipu_transcript::routing::settings::DmScope;
+use quipu_transcript::routing::{Admission, AgentId, Channel, Chat, Inbound, Settings};
+use serde_json::json;
+
+use crate::home::Home;
+
+fn message(chat: Chat, peer: &str, sender: &str, text: &str) -> Inbound {
+    Inbound {
+        agent: AgentId::default(),
+        channel: Channel::parse("telegram").unwrap(),
+        account: None,
+        chat,
+        peer: peer.to_owned(),
+        sender: sender.to_owned(),
+        thread: None,
+        text: text.to_owned(),
+    }
+}
+
+fn direct(peer: &str, text: &str) -> Inbound {
+    message(Chat::Direct, peer, "", text)
+}
+
+/// Everybody may speak.
+fn open() -> Settings {
+    let mut settings = Settings::default();
+    settings.admission.direct = DirectPolicy::Open;
+    settings.admission.group = GroupPolicy::Open;
+    settings
+}
+
+fn now() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+#[track_caller]
+fn route(store: &mut Store, settings: &Settings, inbound: &Inbound) -> Routed {
+    store.route(settings, inbound, now(), &TimeZone::UTC).unwrap()
+}
+
+/// Begins a turn with what was routed.
+fn say(store: &mut Store, routed: &Routed) {
+    let text = routed.message.clone().unwrap();
+    let message = json!({"role": "user", "content": text}).to_string();
+    store.begin_turn(routed.session.as_ref().unwrap(), &message, Append::default()).unwrap();
+}
+
+#[test]
+fn r70_an_unknown_key_makes_a_session() {
+    let home = Home::quick();
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let first = route(&mut store, &open(), &direct("7", "hello"));
+    assert_eq!(first.key, "agent:main:main");
+    assert!(first.created && first.starts() && first.admission.is_admitted());
+    assert_eq!(first.message.as_deref(), Some("hello"));
+    say(&mut store, &first);
+    let again = route(&mut store, &open(), &direct("8", "again"));
+    assert_eq!(again.session, first.session);
+    assert!(!again.created && !again.starts());
+    // Where it came from last is noted, and only if it changed.
+    let session = first.session.unwrap();
+    assert_eq!(store.meta(&session).unwrap()["lastTo"], "8");
+    let lines = home.one::<i64>("SELECT count(*) FROM records");
+    route(&mut store, &open(), &direct("8", "and again"));
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), lines);
+    home.assert_rebuilds();
+    home.assert_sound();
+}
+
+#[test]
+fn r74_strangers_are_paired_first_and_group_members_filtered() {
+    let home = Home::quick();
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let settings = Settings::default();
+    let refused = route(&mut store, &settings, &direct("7", "let me in"));
+    let Admission::Pair { code, is_new: true } = refused.admission else {
+        panic!("{refused:?}");
+    };
+    assert!(refused.session.is_none() && refused.message.is_none());
+    assert!(refused.reply.unwrap().contains(&code.to_string()));
+    let group = message(Chat::Group, "-100", "9", "psst");
+    let filtered = route(&mut store, &settings, &group);
+    assert!(matches!(filtered.admission, Admission::Filtered { .. }));
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 0);
+    drop(store);
+    let mut ledger = home.open();
+    senders::pair(&mut ledger, code, &SenderFilter::default(), now()).unwrap();
+    drop(ledger);
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    assert!(route(&mut store, &settings, &direct("7", "hello")).created);
+    assert!(!route(&mut store, &settings, &direct("8", "hello")).admission.is_admitted());
+    home.assert_rebuilds();
+}
+
+#[test]
+fn r72_the_chat_commands() {
+    let home = Home::quick();
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let settings = open();
+    let first = route(&mut store, &settings, &direct("7", "one"));
+    say(&mut store, &first);
+    let old = first.session.unwrap();
+
+    // A new session id under the same key; the old one stays readable.
+    let new = route(&mut store, &settings, &direct("7", "/new tell me more"));
+    assert!(new.created && new.message.as_deref() == Some("tell me more"));
+    assert_ne!(new.session.as_ref(), Some(&old));
+    say(&mut store, &new);
+    assert_eq!(store.context(&old, None).unwrap().context.messages.len(), 1);
+
+    // The key and the id stay, the conversation is empty.
+    let reset = route(&mut store, &settings, &direct("7", "/reset"));
+    assert_eq!(reset.session, new.session);
+    assert!(reset.starts() && !reset.created && reset.message.is_none());
+    let session = reset.session.unwrap();
+    assert!(store.context(&session, None).unwrap().context.messages.is_empty());
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 2);
+
+    // Another conversation of the same agent, and back.
+    let mut apart = settings.clone();
+    apart.dm_scope = DmScope::Channel;
+    apart.admission.owners.insert((Channel::parse("telegram").unwrap(), "8".to_owned()));
+    let other = route(&mut store, &apart, &direct("8", "hi"));
+    assert_eq!(other.key, "agent:main:telegram:dm:8");
+    say(&mut store, &other);
+    let listed = route(&mut store, &apart, &direct("8", "/sessions"));
+    let reply = listed.reply.unwrap();
+    assert!(reply.contains("telegram:dm:8") && reply.contains("main"), "{reply}");
+    let switched = route(&mut store, &apart, &direct("8", "/session main"));
+    assert_eq!(switched.session.as_ref(), Some(&session));
+    assert_eq!(route(&mut store, &apart, &direct("8", "go on")).session, Some(session.clone()));
+    let back = route(&mut store, &apart, &direct("8", "/session agent:work:main"));
+    assert_eq!(back.session, Some(session.clone()));
+    assert!(back.reply.unwrap().contains("no such session"));
+    // Nobody else may look or switch there.
+    let nosy = route(&mut store, &apart, &direct("9", "/sessions"));
+    assert!(!nosy.reply.unwrap().contains("telegram:dm:8"));
+    let group = message(Chat::Group, "-100", "9", "/session main");
+    assert!(route(&mut store, &apart, &group).reply.unwrap().contains("owner"));
+    home.assert_rebuilds();
+    home.assert_sound();
+}
+
+#[test]
+fn r73_sessions_start_over_only_if_somebody_wants_it() {
+    let home = Home::quick();
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let mut settings = open();
+    let first = route(&mut store, &settings, &direct("7", "one"));
+    say(&mut store, &first);
+    let later = now() + 400 * 24 * 3_600_000;
+    let same = store.route(&settings, &direct("7", "two"), later, &TimeZone::UTC).unwrap();
+    assert!(!same.starts());
+    settings.resets.base =
+        ResetRule { mode: Some(ResetMode::Idle), idle_minutes: Some(30), ..ResetRule::default() };
+    let soon = now() + 60_000;
+    assert!(!store.route(&settings, &direct("7", "two"), soon, &TimeZone::UTC).unwrap().starts());
+    let idle = store.route(&settings, &direct("7", "two"), later, &TimeZone::UTC).unwrap();
+    assert_eq!((idle.reset, idle.session), (Some("idle"), first.session));
+}
+
+#[test]
+fn two_first_messages_at_once_make_one_session() {
+    let home = Home::quick();
+    drop(Store::open(&home.ledger_path()).unwrap());
+    let path = home.ledger_path();
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let path = path.clone();
+            std::thread::spawn(move || {
+                let mut store = Store::open(&path).unwrap();
+                route(&mut store, &open(), &direct("7", "hello"))
+            })
+        })
+        .collect();
+    let routed: Vec<Routed> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    assert_eq!(routed.iter().filter(|routed| routed.created).count(), 1);
+    assert!(routed.iter().all(|other| other.session == routed[0].session));
+}

@@ -1,0 +1,159 @@
+//! From a message to the key of its session.
+//!
+//! The keys are those of the documents and of the releases, letter by letter, so that sessions that
+//! were imported are found again. Ids come from outside: one that could be read as a part of another
+//! address is escaped, and no id can change the agent.
+
+use std::fmt::Write as _;
+
+use super::inbound::{Chat, Inbound, Thread};
+use super::names::Channel;
+use super::settings::{DmScope, GroupScope, Settings};
+use crate::key::SessionKey;
+
+/// Where nobody says which account it is.
+const DEFAULT_ACCOUNT: &str = "default";
+
+/// Where a group has no id.
+const UNKNOWN: &str = "unknown";
+
+/// The key of the session that a message belongs to.
+pub fn key_for(settings: &Settings, inbound: &Inbound) -> SessionKey {
+    let agent = &inbound.agent;
+    let base = match inbound.chat {
+        Chat::Direct => direct(settings, inbound),
+        _ => match settings.group_scope {
+            GroupScope::Main => settings.main_key.clone(),
+            GroupScope::PerGroup => {
+                return SessionKey::parse(format!("agent:{agent}:{}", group(inbound)));
+            }
+        },
+    };
+    let suffix = suffix(&inbound.channel, inbound.thread.as_ref());
+    SessionKey::parse(format!("agent:{agent}:{base}{suffix}"))
+}
+
+/// The address of a conversation with one person.
+fn direct(settings: &Settings, inbound: &Inbound) -> String {
+    let channel = &inbound.channel;
+    let peer = match inbound.peer.trim() {
+        "" => inbound.sender(),
+        peer => peer,
+    };
+    let peer = linked(settings, channel, peer).unwrap_or(peer);
+    let peer = escaped(&peer.to_lowercase());
+    match settings.dm_scope {
+        // Nobody is told apart.
+        _ if peer.is_empty() => settings.main_key.clone(),
+        DmScope::Main => settings.main_key.clone(),
+        DmScope::Channel | DmScope::ChannelPeer => format!("{channel}:dm:{peer}"),
+        DmScope::Peer => format!("peer:{peer}"),
+        DmScope::PerPeer => format!("direct:{peer}"),
+        DmScope::PerChannelPeer => format!("{channel}:direct:{peer}"),
+        DmScope::PerAccountChannelPeer => {
+            format!("{channel}:{}:direct:{peer}", account(inbound.account.as_deref()))
+        }
+    }
+}
+
+/// The address of a conversation with several people, thread included.
+fn group(inbound: &Inbound) -> String {
+    let channel = &inbound.channel;
+    let sort = inbound.chat.as_str();
+    let keeps_case = channel.has_case() && inbound.chat != Chat::Room
+        || (channel.as_str(), inbound.chat) == ("signal", Chat::Group);
+    let peer = inbound.peer.trim();
+    match (peer, &inbound.thread) {
+        // A thread that is addressed without what it belongs to.
+        ("", Some(Thread::Thread(id))) if !id.trim().is_empty() => {
+            format!("{channel}:thread:{}", escaped(&id.trim().to_lowercase()))
+        }
+        (peer, thread) => {
+            let peer = if peer.is_empty() { UNKNOWN } else { peer };
+            let peer = if keeps_case { peer.to_owned() } else { peer.to_lowercase() };
+            format!("{channel}:{sort}:{}{}", escaped(&peer), suffix(channel, thread.as_ref()))
+        }
+    }
+}
+
+/// What names a part of a conversation, with its colon; nothing for a thread without an id.
+fn suffix(channel: &Channel, thread: Option<&Thread>) -> String {
+    let Some(thread) = thread else { return String::new() };
+    match thread.id().trim() {
+        "" => String::new(),
+        id if channel.has_case() => format!(":{}:{}", thread.mark(), escaped(id)),
+        id => format!(":{}:{}", thread.mark(), escaped(&id.to_lowercase())),
+    }
+}
+
+/// The one name of a person whom several channels know, if somebody said that they are one. The main
+/// session needs none.
+fn linked<'a>(settings: &'a Settings, channel: &Channel, peer: &str) -> Option<&'a str> {
+    if settings.dm_scope == DmScope::Main {
+        return None;
+    }
+    let peer = peer.to_lowercase();
+    let with_channel = format!("{channel}:{peer}");
+    let is_meant = |id: &String| {
+        let id = id.trim().to_lowercase();
+        !id.is_empty() && (id == peer || id == with_channel)
+    };
+    let mut links = settings.identity_links.iter();
+    links
+        .find(|(name, ids)| !name.trim().is_empty() && ids.iter().any(is_meant))
+        .map(|(name, _)| name.trim())
+}
+
+/// An account as releases write it: small, and a dash for whatever is no letter or digit.
+fn account(account: Option<&str>) -> String {
+    let mut name = String::new();
+    for letter in account.unwrap_or_default().trim().to_lowercase().chars() {
+        let is_plain = letter.is_ascii_lowercase() || letter.is_ascii_digit();
+        match letter {
+            _ if is_plain || matches!(letter, '-' | '_') => name.push(letter),
+            _ if name.ends_with('-') => {}
+            _ => name.push('-'),
+        }
+    }
+    let name: String = name.trim_matches('-').chars().take(64).collect();
+    match name.as_str() {
+        "" => DEFAULT_ACCOUNT.to_owned(),
+        // Where an account stands, these would be something else.
+        "direct" | "dm" | "group" | "channel" | "room" | "thread" | "topic" => {
+            format!("account-{name}")
+        }
+        _ => name,
+    }
+}
+
+/// An id as it is, unless it could be read as something else: with control characters, with the mark
+/// of a thread in it, or with what looks like an escape. Different ids stay different.
+fn escaped(id: &str) -> String {
+    let framed = format!(":{id}:");
+    let has_mark = [":thread:", ":topic:"].iter().any(|mark| framed.contains(mark));
+    let is_hex = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_hexdigit);
+    let bytes = id.as_bytes();
+    let has_escape = bytes
+        .iter()
+        .enumerate()
+        .any(|(at, byte)| *byte == b'%' && is_hex(bytes.get(at + 1)) && is_hex(bytes.get(at + 2)));
+    if !has_mark && !has_escape && !id.chars().any(char::is_control) {
+        return id.to_owned();
+    }
+    let mut escaped = String::with_capacity(id.len() * 2);
+    for letter in id.chars() {
+        if letter.is_control() || matches!(letter, ':' | '%') {
+            let mut bytes = [0; 4];
+            for byte in letter.encode_utf8(&mut bytes).bytes() {
+                // Writing to a string cannot fail.
+                let _ = write!(escaped, "%{byte:02x}");
+            }
+        } else {
+            escaped.push(letter);
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,311 @@
+//! When a session starts over by itself: never, unless somebody asks for it.
+//!
+//! As OpenClaw does it: at an hour of the day or after some quiet time, whichever comes first; kinds
+//! of conversations can have rules of their own, and so can channels, whose rule replaces all others.
+
+use std::collections::BTreeMap;
+
+use jiff::{Timestamp, ToSpan, tz::TimeZone};
+
+use super::settings::choices;
+use crate::key::{Kind, SessionKey};
+
+/// The hour, where none is said.
+const HOUR: i8 = 4;
+
+/// The quiet time, where none is said.
+const IDLE_MINUTES: u32 = 60;
+
+choices! {
+    /// What starts a session over.
+    ResetMode {
+        /// Nothing but people.
+        None = "none",
+        /// An hour of the day, and also a quiet time if there is one.
+        Daily = "daily",
+        /// A quiet time.
+        Idle = "idle",
+    }
+}
+
+choices! {
+    /// Kinds of conversations that can have a rule of their own.
+    ResetType {
+        /// With one person.
+        Direct = "direct",
+        /// Groups, channels and rooms.
+        Group = "group",
+        /// Threads and topics of any of them.
+        Thread = "thread",
+    }
+}
+
+impl ResetType {
+    /// The kind of conversation that a key leads to.
+    pub fn of(key: &SessionKey) -> ResetType {
+        match key.kind() {
+            _ if key.thread().is_some() => ResetType::Thread,
+            Kind::Thread { .. } => ResetType::Thread,
+            Kind::Group { .. } => ResetType::Group,
+            _ => ResetType::Direct,
+        }
+    }
+}
+
+/// What somebody says about starting over; each part may be left out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ResetRule {
+    /// What starts it over.
+    pub mode: Option<ResetMode>,
+    /// The hour, 0 to 23.
+    pub hour: Option<i8>,
+    /// The quiet time, at least 1.
+    pub idle_minutes: Option<u32>,
+}
+
+impl ResetRule {
+    /// What is said here, and below that what is said there.
+    pub(super) fn over(self, below: ResetRule) -> ResetRule {
+        ResetRule {
+            mode: self.mode.or(below.mode),
+            hour: self.hour.or(below.hour),
+            idle_minutes: self.idle_minutes.or(below.idle_minutes),
+        }
+    }
+}
+
+/// All rules.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Resets {
+    /// For everything.
+    pub base: ResetRule,
+    /// For kinds of conversations; what is left out is taken from the base.
+    pub by_type: BTreeMap<ResetType, ResetRule>,
+    /// For channels, instead of all others.
+    pub by_channel: BTreeMap<String, ResetRule>,
+}
+
+/// What applies to one session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResetPolicy {
+    /// What starts it over.
+    pub mode: ResetMode,
+    /// The hour, 0 to 23.
+    pub hour: i8,
+    /// The quiet time.
+    pub idle_minutes: Option<u32>,
+}
+
+impl Resets {
+    /// What applies to the session of a key whose messages come through a channel.
+    pub fn policy(&self, key: &SessionKey, channel: &str) -> ResetPolicy {
+        let rule = match self.by_channel.get(channel) {
+            Some(rule) => *rule,
+            None => {
+                let own = self.by_type.get(&ResetType::of(key)).copied().unwrap_or_default();
+                own.over(self.base)
+            }
+        };
+        // A rule may leave out what its numbers say.
+        let implied = match (rule.hour, rule.idle_minutes) {
+            (Some(_), _) => ResetMode::Daily,
+            (None, Some(_)) => ResetMode::Idle,
+            (None, None) => ResetMode::None,
+        };
+        let mode = rule.mode.unwrap_or(implied);
+        let idle_minutes = rule.idle_minutes.map(|minutes| minutes.max(1));
+        ResetPolicy {
+            mode,
+            hour: rule.hour.unwrap_or(HOUR).clamp(0, 23),
+            idle_minutes: match mode {
+                ResetMode::Idle => Some(idle_minutes.unwrap_or(IDLE_MINUTES)),
+                _ => idle_minutes,
+            },
+        }
+    }
+}
+
+/// What is known of a session's past, in milliseconds UTC.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// When the conversation began, or last started over.
+    pub started_at: Option<i64>,
+    /// When somebody last spoke to it.
+    pub last_at: Option<i64>,
+    /// When its metadata last changed; only where nothing else is known.
+    pub updated_at: Option<i64>,
+}
+
+choices! {
+    /// Why a session starts over.
+    Due {
+        /// The hour has passed.
+        Daily = "daily",
+        /// It was quiet for too long.
+        Idle = "idle",
+    }
+}
+
+/// Whether a session has to start over before the next message, and why. Hours are those of `zone`.
+/// Times in the future are not believed.
+pub fn is_due(policy: &ResetPolicy, activity: &Activity, now: i64, zone: &TimeZone) -> Option<Due> {
+    if policy.mode == ResetMode::None {
+        return None;
+    }
+    let believed = |time: Option<i64>| time.filter(|time| *time <= now);
+    let started = believed(activity.started_at);
+    let last = believed(activity.last_at);
+    let updated = believed(activity.updated_at);
+    if policy.mode == ResetMode::Daily
+        && let Some(began) = started.or(last).or(updated)
+        && let Some(boundary) = last_boundary(now, policy.hour, zone)
+        && began < boundary
+    {
+        return Some(Due::Daily);
+    }
+    let quiet_since = last.or(started).or(updated)?;
+    let allowed = i64::from(policy.idle_minutes?) * 60_000;
+    (now - quiet_since > allowed).then_some(Due::Idle)
+}
+
+/// The last moment at which it was that hour.
+fn last_boundary(now: i64, hour: i8, zone: &TimeZone) -> Option<i64> {
+    let now = Timestamp::from_millisecond(now).ok()?;
+    let today = now.to_zoned(zone.clone()).date();
+    // Where a clock is put forward over the hour, the day has it all the same.
+    let at = |date: jiff::civil::Date| {
+        Some(date.at(hour, 0, 0, 0).to_zoned(zone.clone()).ok()?.timestamp())
+    };
+    let boundary = match at(today)? {
+        boundary if boundary <= now => boundary,
+        _ => at(today.checked_sub(1.day()).ok()?)?,
+    };
+    Some(boundary.as_millisecond())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> i64 {
+        text.parse::<Timestamp>().map_or(0, Timestamp::as_millisecond)
+    }
+
+    fn daily(hour: i8) -> ResetPolicy {
+        ResetPolicy { mode: ResetMode::Daily, hour, idle_minutes: None }
+    }
+
+    #[track_caller]
+    fn check(policy: &ResetPolicy, activity: Activity, now: &str, zone: &str, due: Option<Due>) {
+        let zone = if zone == "UTC" { TimeZone::UTC } else { TimeZone::get(zone).unwrap() };
+        assert_eq!(is_due(policy, &activity, at(now), &zone), due);
+    }
+
+    #[test]
+    fn r73_nothing_starts_over_by_itself() {
+        let policy = Resets::default().policy(&SessionKey::parse("agent:main:main"), "telegram");
+        assert_eq!(policy.mode, ResetMode::None);
+        let long_ago = Activity { started_at: Some(0), last_at: Some(0), updated_at: Some(0) };
+        check(&policy, long_ago, "2026-11-16T12:00:00Z", "UTC", None);
+    }
+
+    #[test]
+    fn daily_goes_by_the_beginning_and_the_local_hour() {
+        let began = |text: &str| Activity { started_at: Some(at(text)), ..Activity::default() };
+        let policy = daily(4);
+        check(
+            &policy,
+            began("2026-11-15T03:59:59Z"),
+            "2026-11-15T04:00:00Z",
+            "UTC",
+            Some(Due::Daily),
+        );
+        check(&policy, began("2026-11-15T04:00:00Z"), "2026-11-16T03:59:59Z", "UTC", None);
+        check(
+            &policy,
+            began("2026-11-15T04:00:00Z"),
+            "2026-11-16T04:00:00Z",
+            "UTC",
+            Some(Due::Daily),
+        );
+        // It is five in Berlin, and still four in London.
+        check(
+            &daily(5),
+            began("2026-01-10T03:30:00Z"),
+            "2026-01-10T04:10:00Z",
+            "Europe/Berlin",
+            Some(Due::Daily),
+        );
+        check(
+            &daily(5),
+            began("2026-01-10T03:30:00Z"),
+            "2026-01-10T04:10:00Z",
+            "Europe/London",
+            None,
+        );
+        // Talking all the time does not put it off.
+        let busy =
+            Activity { last_at: Some(at("2026-11-16T03:59:00Z")), ..began("2026-11-15T05:00:00Z") };
+        check(&policy, busy, "2026-11-16T04:01:00Z", "UTC", Some(Due::Daily));
+    }
+
+    #[test]
+    fn an_hour_that_the_clock_leaves_out() {
+        let began =
+            Activity { started_at: Some(at("2026-03-28T12:00:00Z")), ..Activity::default() };
+        check(&daily(2), began, "2026-03-29T00:59:00Z", "Europe/Berlin", None);
+        check(&daily(2), began, "2026-03-29T01:01:00Z", "Europe/Berlin", Some(Due::Daily));
+    }
+
+    #[test]
+    fn idle_goes_by_the_last_word() {
+        let policy = ResetPolicy { mode: ResetMode::Idle, hour: 4, idle_minutes: Some(30) };
+        let last = Activity { last_at: Some(at("2026-11-16T10:00:00Z")), ..Activity::default() };
+        check(&policy, last, "2026-11-16T10:30:00Z", "UTC", None);
+        check(&policy, last, "2026-11-16T10:30:01Z", "UTC", Some(Due::Idle));
+        // What is only known to have changed counts where nothing else is known.
+        let updated = Activity { updated_at: last.last_at, ..Activity::default() };
+        check(&policy, updated, "2026-11-16T10:31:00Z", "UTC", Some(Due::Idle));
+        let future = Activity { last_at: Some(at("2027-01-01T00:00:00Z")), ..updated };
+        check(&policy, future, "2026-11-16T10:31:00Z", "UTC", Some(Due::Idle));
+        check(&policy, Activity::default(), "2026-11-16T10:31:00Z", "UTC", None);
+    }
+
+    #[test]
+    fn the_first_to_expire_wins() {
+        let policy = ResetPolicy { idle_minutes: Some(60), ..daily(4) };
+        let activity = Activity {
+            started_at: Some(at("2026-11-16T05:00:00Z")),
+            last_at: Some(at("2026-11-16T05:00:00Z")),
+            updated_at: None,
+        };
+        check(&policy, activity, "2026-11-16T06:30:00Z", "UTC", Some(Due::Idle));
+        check(&policy, activity, "2026-11-17T04:30:00Z", "UTC", Some(Due::Daily));
+    }
+
+    #[test]
+    fn kinds_and_channels_have_rules_of_their_own() {
+        let rule = |mode| ResetRule { mode: Some(mode), ..ResetRule::default() };
+        let mut resets = Resets {
+            base: ResetRule { hour: Some(6), ..rule(ResetMode::Daily) },
+            ..Resets::default()
+        };
+        resets
+            .by_type
+            .insert(ResetType::Group, ResetRule { idle_minutes: Some(5), ..rule(ResetMode::Idle) });
+        resets.by_type.insert(ResetType::Thread, rule(ResetMode::None));
+        resets.by_channel.insert(
+            "discord".to_owned(),
+            ResetRule { idle_minutes: Some(0), ..ResetRule::default() },
+        );
+        let mode = |key: &str, channel: &str| {
+            let policy = resets.policy(&SessionKey::parse(key), channel);
+            (policy.mode, policy.hour, policy.idle_minutes)
+        };
+        assert_eq!(mode("agent:main:main", "telegram"), (ResetMode::Daily, 6, None));
+        assert_eq!(mode("agent:main:telegram:group:1", "telegram"), (ResetMode::Idle, 6, Some(5)));
+        assert_eq!(mode("agent:main:telegram:group:1:topic:2", "telegram").0, ResetMode::None);
+        assert_eq!(mode("agent:main:slack:thread:2", "slack").0, ResetMode::None);
+        assert_eq!(mode("agent:main:discord:channel:1", "discord"), (ResetMode::Idle, 4, Some(1)));
+    }
+}

@@ -1,0 +1,242 @@
+//! What people choose about routing: which conversations share a session, who may speak, and when a
+//! session starts over.
+//!
+//! [`Settings`] is what counts; [`Said`] is what one file says. Files are laid over each other with
+//! [`Settings::with`], and what nobody says keeps its default.
+
+use std::collections::BTreeMap;
+
+use super::admission::{AdmissionSettings, SaidAdmission};
+use super::names::is_name;
+use super::reset::{ResetRule, ResetType, Resets};
+
+/// Words that a setting can be: an enumeration with its names, in one place.
+macro_rules! choices {
+    (
+        $(#[$about:meta])*
+        $name:ident { $($(#[$say:meta])* $choice:ident = $word:literal,)+ }
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$say])* $choice,)+ }
+
+        impl $name {
+            /// All names, as people write them.
+            pub const NAMES: &[&str] = &[$($word,)+];
+
+            /// Reads a name.
+            pub fn parse(word: &str) -> Option<$name> {
+                match word { $($word => Some($name::$choice),)+ _ => None }
+            }
+
+            /// Its name.
+            pub fn as_str(self) -> &'static str {
+                match self { $($name::$choice => $word,)+ }
+            }
+        }
+    };
+}
+pub(super) use choices;
+
+choices! {
+    /// Which direct conversations share a session.
+    DmScope {
+        /// All of them: `agent:<id>:main`.
+        Main = "main",
+        /// Those of one person on one channel: `agent:<id>:<channel>:dm:<peer>`.
+        Channel = "channel",
+        /// Those of one person: `agent:<id>:peer:<peer>`.
+        Peer = "peer",
+        /// Those of one person on one channel: `agent:<id>:<channel>:dm:<peer>`.
+        ChannelPeer = "channel-peer",
+        /// As releases write it: `agent:<id>:direct:<peer>`.
+        PerPeer = "per-peer",
+        /// As releases write it: `agent:<id>:<channel>:direct:<peer>`.
+        PerChannelPeer = "per-channel-peer",
+        /// As releases write it: `agent:<id>:<channel>:<account>:direct:<peer>`.
+        PerAccountChannelPeer = "per-account-channel-peer",
+    }
+}
+
+choices! {
+    /// Which group conversations share a session.
+    GroupScope {
+        /// None.
+        PerGroup = "per-group",
+        /// All of them, with the main session.
+        Main = "main",
+    }
+}
+
+choices! {
+    /// How a conversation is compacted.
+    CompactionMode {
+        /// In one go.
+        Default = "default",
+        /// In pieces, for long histories.
+        Safeguard = "safeguard",
+    }
+}
+
+/// What counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// What the main session is called.
+    pub main_key: String,
+    /// Which direct conversations share a session.
+    pub dm_scope: DmScope,
+    /// Which group conversations share one.
+    pub group_scope: GroupScope,
+    /// A person's one name, and the ids by which channels know them: `telegram:821071206`, or an id
+    /// alone, whatever the channel.
+    pub identity_links: BTreeMap<String, Vec<String>>,
+    /// When a session starts over.
+    pub resets: Resets,
+    /// Who may speak.
+    pub admission: AdmissionSettings,
+    /// When and how a conversation is compacted.
+    pub compaction: Compaction,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            main_key: "main".to_owned(),
+            dm_scope: DmScope::Main,
+            group_scope: GroupScope::PerGroup,
+            identity_links: BTreeMap::new(),
+            resets: Resets::default(),
+            admission: AdmissionSettings::default(),
+            compaction: Compaction::default(),
+        }
+    }
+}
+
+/// What one file says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Said {
+    /// The name of the main session.
+    pub main_key: Option<String>,
+    /// Which direct conversations share a session.
+    pub dm_scope: Option<DmScope>,
+    /// Which group conversations share one.
+    pub group_scope: Option<GroupScope>,
+    /// Who is who.
+    pub identity_links: Option<BTreeMap<String, Vec<String>>>,
+    /// When a session starts over.
+    pub reset: ResetRule,
+    /// … of these kinds.
+    pub reset_by_type: BTreeMap<ResetType, ResetRule>,
+    /// … on these channels.
+    pub reset_by_channel: BTreeMap<String, ResetRule>,
+    /// Who may speak.
+    pub admission: SaidAdmission,
+    /// When and how a conversation is compacted.
+    pub compaction: Compaction,
+}
+
+impl Settings {
+    /// The same with what a file says.
+    #[must_use]
+    pub fn with(mut self, said: Said) -> Settings {
+        if let Some(main_key) = said.main_key {
+            self.main_key = main_key;
+        }
+        self.dm_scope = said.dm_scope.unwrap_or(self.dm_scope);
+        self.group_scope = said.group_scope.unwrap_or(self.group_scope);
+        if let Some(identity_links) = said.identity_links {
+            self.identity_links = identity_links;
+        }
+        self.resets.base = said.reset.over(self.resets.base);
+        for (kind, rule) in said.reset_by_type {
+            let below = self.resets.by_type.remove(&kind).unwrap_or_default();
+            self.resets.by_type.insert(kind, rule.over(below));
+        }
+        for (channel, rule) in said.reset_by_channel {
+            let below = self.resets.by_channel.remove(&channel).unwrap_or_default();
+            self.resets.by_channel.insert(channel, rule.over(below));
+        }
+        self.admission = self.admission.with(said.admission);
+        self.compaction = said.compaction.over(self.compaction);
+        self
+    }
+}
+
+/// Reads the name of the main session: one word, because what has colons is another kind of key.
+pub fn main_key(text: &str) -> Option<String> {
+    let name = match text.trim() {
+        "" => "main".to_owned(),
+        name => name.to_lowercase(),
+    };
+    is_name(&name).then_some(name)
+}
+
+/// When and how a conversation is compacted, as far as somebody said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Compaction {
+    /// How.
+    pub mode: Option<CompactionMode>,
+    /// So much of the window is kept free.
+    pub reserve_tokens: Option<u64>,
+    /// … and never less than this.
+    pub reserve_tokens_floor: Option<u64>,
+    /// So much of what was said last stays as it is.
+    pub keep_recent_tokens: Option<u64>,
+    /// Whether the agent is asked to write down what should last.
+    pub memory_flush: Option<bool>,
+    /// So long before a compaction.
+    pub memory_flush_soft_threshold_tokens: Option<u64>,
+    /// In these words.
+    pub memory_flush_prompt: Option<String>,
+}
+
+impl Compaction {
+    /// What is said here, and below that what was said before.
+    fn over(self, below: Compaction) -> Compaction {
+        Compaction {
+            mode: self.mode.or(below.mode),
+            reserve_tokens: self.reserve_tokens.or(below.reserve_tokens),
+            reserve_tokens_floor: self.reserve_tokens_floor.or(below.reserve_tokens_floor),
+            keep_recent_tokens: self.keep_recent_tokens.or(below.keep_recent_tokens),
+            memory_flush: self.memory_flush.or(below.memory_flush),
+            memory_flush_soft_threshold_tokens: self
+                .memory_flush_soft_threshold_tokens
+                .or(below.memory_flush_soft_threshold_tokens),
+            memory_flush_prompt: self.memory_flush_prompt.or(below.memory_flush_prompt),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_have_names() {
+        for name in DmScope::NAMES {
+            assert_eq!(DmScope::parse(name).map(DmScope::as_str), Some(*name));
+        }
+        assert_eq!(DmScope::parse("Main"), None);
+    }
+
+    #[test]
+    fn the_last_file_counts_and_the_rest_stays() {
+        let below = Said {
+            dm_scope: Some(DmScope::PerPeer),
+            group_scope: Some(GroupScope::Main),
+            ..Said::default()
+        };
+        let above = Said { dm_scope: Some(DmScope::Peer), ..Said::default() };
+        let settings = Settings::default().with(below).with(above);
+        assert_eq!((settings.dm_scope, settings.group_scope), (DmScope::Peer, GroupScope::Main));
+        assert_eq!(settings.main_key, "main");
+    }
+
+    #[test]
+    fn main_keys_are_one_word() {
+        assert_eq!(main_key(" Home "), Some("home".to_owned()));
+        assert_eq!(main_key(""), Some("main".to_owned()));
+        assert_eq!(main_key("telegram:dm:1"), None);
+        assert_eq!(main_key("a b"), None);
+    }
+}
