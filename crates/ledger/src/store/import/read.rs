@@ -27,6 +27,9 @@ pub(super) struct Folder<'a> {
     pub(super) scratch: &'a Path,
 }
 
+/// Takes a line: the number of its file, its bytes, and whether it stands in no earlier one.
+type EachLine<'a> = dyn FnMut(usize, &[u8], bool) -> Result<()> + 'a;
+
 impl Folder<'_> {
     fn open(&self, file: &Transcript) -> Result<BufReader<File>> {
         let path = self.path.join(&file.name);
@@ -73,11 +76,7 @@ impl Folder<'_> {
 
     /// Hands all lines of a session to `each`, with the number of their file; those that stand in an
     /// earlier file already, because a reset keeps them, with `false`.
-    pub(super) fn lines(
-        &self,
-        group: &Group,
-        each: &mut dyn FnMut(usize, &[u8], bool) -> Result<()>,
-    ) -> Result<()> {
+    pub(super) fn lines(&self, group: &Group, each: &mut EachLine<'_>) -> Result<()> {
         let mut before: HashSet<[u8; 32]> = HashSet::new();
         for (number, file) in group.files.iter().enumerate() {
             let mut own = Vec::new();
