@@ -87,8 +87,8 @@ fn check(text: &str) {
 
 /// Whether the leaf is of a type that OpenClaw 2026.7.1 does not know.
 fn is_new(text: &str, leaf: &Value) -> bool {
-    let entries = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let leaf = entries.rev().find(|line| &line["id"] == leaf).unwrap_or_default();
+    let mut entries = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let leaf = entries.rfind(|line| &line["id"] == leaf).unwrap_or_default();
     matches!(leaf["type"].as_str(), Some("reset" | "usage" | "context_edit"))
 }
 
