@@ -18,7 +18,8 @@ use crate::ledger::Ledger;
 use crate::query::find;
 use crate::wire::{DamagedFile, RestoreReport, RestoredFile};
 use crate::{Error, Result, Trouble};
-use file::{Bytes, safe, write};
+pub(crate) use file::safe;
+use file::{Bytes, write};
 
 /// What to give back.
 #[derive(Debug, Clone, Copy)]
@@ -266,7 +267,7 @@ pub fn put_back(ledger: &Ledger, session: SessionRow) -> Result<Option<InPlace>>
 }
 
 /// The sources of a session and of the sub-agents that work for it.
-fn sources_of(conn: &Connection, session: SessionRow) -> Result<Vec<SourceId>> {
+pub(crate) fn sources_of(conn: &Connection, session: SessionRow) -> Result<Vec<SourceId>> {
     let mut statement = conn.prepare(&format!(
         "{} SELECT DISTINCT ss.source
               FROM family JOIN session_sources ss ON ss.session = family.id

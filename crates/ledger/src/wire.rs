@@ -1,6 +1,7 @@
 //! The shapes of all JSON output. They only grow.
 
 mod export;
+mod import;
 mod notes;
 mod search;
 mod senders;
@@ -9,6 +10,7 @@ mod sql;
 mod usage;
 
 pub use export::{DamagedSession, ExportReport, ExportedFile};
+pub use import::ImportedFile;
 pub use notes::{CronJob, CronRun, Note, NoteVersion};
 pub use search::{Nearby, Scanned, SearchAnswer, SearchGaps, SearchHit};
 pub use senders::Sender;

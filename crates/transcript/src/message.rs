@@ -5,7 +5,7 @@
 //!
 //! A format declares a field `"message" => message: Message<'a>` in its line struct (see
 //! [`fields!`]) and calls [`Message::fill`]; a line that is itself a message is read with
-//! [`crate::json::object`] as a [`Message`].
+//! [`crate::json::object()`] as a [`Message`].
 
 mod blocks;
 mod usage;

@@ -1,5 +1,6 @@
 //! `quipu export`: sessions as files that others can read.
 
+mod back;
 mod choose;
 mod folder;
 mod kind;
@@ -22,7 +23,7 @@ use crate::paths;
 use crate::reading::{self, Reading};
 use crate::telling;
 
-/// Export sessions as Markdown, HTML, JSON, the original JSONL, or CSV
+/// Export sessions as Markdown, HTML, JSON, the original JSONL, CSV, or agents' files
 ///
 /// One session goes to standard output, or to a file with --to. Several (all of
 /// a project, or --all, with their sub-agents) need a folder: one file each and
@@ -33,6 +34,11 @@ use crate::telling;
 /// that needs nothing else, with tool calls folded up. `json` has everything,
 /// as `show --full --json` has it. `jsonl` is the agent's own file, byte for
 /// byte.
+///
+/// `openclaw` is a folder that OpenClaw runs on and pi opens, with keys and
+/// metadata: quipu's own sessions, and collected ones of OpenClaw. `claude-code`
+/// puts collected sessions back where `claude --resume` finds them; files that
+/// are there are left alone.
 ///
 /// --redact masks secrets (keys, tokens, passwords) as [redacted:KIND:N]. The
 /// same secret has the same number in all of an export. It knows many kinds,
@@ -45,6 +51,7 @@ use crate::telling;
 ///   quipu export 640a --format html --to session.html --redact
 ///   quipu export --project eastore --since 30d --format html --to eastore
 ///   quipu export --all --format csv > sessions.csv
+///   quipu export --all --format openclaw --to ~/.openclaw
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 #[group(skip)]
@@ -79,6 +86,7 @@ impl Args {
     fn kind(&self, is_json: bool) -> Result<Kind> {
         let said = self.to.as_deref().and_then(Path::extension).and_then(|name| name.to_str());
         let named = said.and_then(|name| Kind::from_str(name, true).ok());
+        let named = named.filter(|kind| !kind.is_agents());
         match (self.format, named) {
             (Some(kind), _) if is_json && self.to.is_none() && kind != Kind::Json => {
                 Err(CommandError::new("--json is for what was written to files")
@@ -100,6 +108,10 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             let here = std::env::current_dir().unwrap_or_default();
             Some(paths::resolve(to, context.settings.home.as_deref(), &here)?)
         }
+        None if kind.is_agents() => {
+            return Err(CommandError::new("an agent's files need a folder to be written to")
+                .hint("name it with --to"));
+        }
         None if chosen.is_one || kind == Kind::Csv => None,
         None => {
             let sessions = count(chosen.sessions.len() as u64, "session");
@@ -107,6 +119,10 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
                 .hint("name one with --to; `--format csv` is one table of all of them"));
         }
     };
+    if let (Some(to), true) = (&to, kind.is_agents()) {
+        let report = back::export(kind, args, &chosen, to, &reading, context)?;
+        return tell(&report, to, &reading, context);
+    }
     let mut exporter =
         Exporter::new(&reading.ledger, kind, args.telling.telling(kind.telling()), args.redact);
     learn(&mut exporter, &chosen.sessions, context)?;
@@ -192,6 +208,7 @@ fn tell(report: &ExportReport, to: &Path, reading: &Reading, context: &mut Conte
             let kinds = redacted.iter().map(|(kind, count)| (kind.as_str(), *count));
             context.output.line(Text::of(Look::Dim, masked_kinds(kinds)))?;
         }
+        back::tell(report, context)?;
         for damaged in &report.damaged {
             let said = format!("{}: {}", damaged.session, damaged.why);
             context.output.line(Text::of(Look::Bad, "damaged  ").and(said))?;

@@ -10,6 +10,7 @@ mod doctor;
 mod export;
 mod forget;
 mod formats;
+mod import;
 mod man;
 mod notes;
 mod overview;
@@ -58,6 +59,7 @@ pub(crate) enum Command {
     Status(status::Args),
     Usage(usage::Args),
     Export(export::Args),
+    Import(import::Args),
     Notes(notes::Args),
     Cron(cron::Args),
     Sql(sql::Args),
@@ -91,6 +93,7 @@ impl Command {
             Command::Status(args) => status::run(args, context),
             Command::Usage(args) => usage::run(args, context),
             Command::Export(args) => export::run(args, context),
+            Command::Import(args) => import::run(args, context),
             Command::Notes(args) => notes::run(args, context),
             Command::Cron(args) => cron::run(args, context),
             Command::Sql(args) => sql::run(args, context),

@@ -21,6 +21,8 @@ fn defaults() {
                             ~/.clawdbot
                             ~/.moltbot
                             ~/.moldbot
+    retention.claude-code   30                                          default
+    retention.openclaw      never                                       default
     store.main_key          main                                        default
     store.dm_scope          main                                        default
     store.group_scope       per-group                                   default
@@ -51,6 +53,8 @@ fn from_a_file() {
     roots.claude-code       ~/one                                       file ~/.config/quipu/config.toml
                             ~/.config/quipu/two
     roots.openclaw          none                                        file ~/.config/quipu/config.toml
+    retention.claude-code   30                                          default
+    retention.openclaw      never                                       default
     store.main_key          main                                        default
     store.dm_scope          main                                        default
     store.group_scope       per-group                                   default
@@ -84,6 +88,8 @@ fn from_the_environment() {
     roots.claude-code       /one                     environment variable CLAUDE_CONFIG_DIR
                             /two
     roots.openclaw          ~/three                  environment variable OPENCLAW_STATE_DIR
+    retention.claude-code   30                       default
+    retention.openclaw      never                    default
     store.main_key          main                     default
     store.dm_scope          main                     default
     store.group_scope       per-group                default
@@ -120,6 +126,8 @@ fn from_base_folders() {
                             ~/.clawdbot
                             ~/.moltbot
                             ~/.moldbot
+    retention.claude-code   30                                  default
+    retention.openclaw      never                               default
     store.main_key          main                                default
     store.dm_scope          main                                default
     store.group_scope       per-group                           default
@@ -152,6 +160,8 @@ fn from_flags() {
                             ~/.clawdbot
                             ~/.moltbot
                             ~/.moldbot
+    retention.claude-code   30                  default
+    retention.openclaw      never               default
     store.main_key          main                default
     store.dm_scope          main                default
     store.group_scope       per-group           default

@@ -123,6 +123,9 @@ fn csv_is_the_index() {
             let cell = cell.strip_prefix('\'').unwrap_or(cell);
             match &session[name] {
                 Value::String(text) => assert_eq!(cell, text, "{name}"),
+                Value::Number(number) if number.is_f64() => {
+                    assert_eq!(cell.parse().ok(), number.as_f64(), "{name}")
+                }
                 Value::Number(number) if !name.ends_with("_at") => {
                     assert_eq!(cell, number.to_string())
                 }

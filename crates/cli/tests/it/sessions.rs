@@ -139,7 +139,7 @@ fn nothing_like_that() {
     exit 2
     --- stderr
     error: there is no format `word`
-    hint: formats are claude-code and openclaw
+    hint: formats are claude-code, openclaw, native
     ");
 }
 

@@ -41,6 +41,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 pub(crate) use changed::claimed;
+pub(crate) use decompress::{Unfolded, unfold};
 pub use discover::RootPath;
 pub(crate) use discover::{
     Discovery, Folder, Found, MOST_NAMED, Reason, RootState, absolute, discover, path_bytes,

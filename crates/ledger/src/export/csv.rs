@@ -33,7 +33,7 @@ const COLUMNS: &[(&str, Cell)] = &[
     ("tool_calls", |s| number(s.tool_calls)),
     ("models", |s| Cow::Owned(s.models.join(" "))),
     ("tokens", |s| number(s.tokens)),
-    ("cost_usd", |s| s.cost_usd.map_or(Cow::Borrowed(""), |cost| Cow::Owned(format!("{cost:?}")))),
+    ("cost_usd", |s| s.cost_usd.map_or(Cow::Borrowed(""), |cost| Cow::Owned(cost.to_string()))),
     ("state", |s| text(&s.state)),
     ("parent", |s| option(s.parent.as_deref())),
     ("fork_of", |s| option(s.fork_of.as_deref())),

@@ -1,8 +1,10 @@
 //! What an export needs of the ledger: a session's own bytes, its row of the index as text, and its
 //! story in the shapes of the wire. The other kinds are in `quipu_transcript::render`.
 
+mod claude_code;
 mod csv;
 mod json;
+pub mod openclaw;
 mod transcripts;
 
 use quipu_transcript::format;
@@ -12,6 +14,7 @@ use quipu_transcript::render::Header;
 use crate::query::project_name;
 use crate::wire::{Session, StoryHead};
 
+pub use claude_code::{ClaudeFile, claude_files};
 pub use csv::{csv_header, csv_row};
 pub use json::Json;
 pub use transcripts::{Transcript, transcripts};

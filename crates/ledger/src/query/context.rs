@@ -55,14 +55,14 @@ pub fn context(ledger: &Ledger, session: SessionRow, leaf: Option<&str>) -> Resu
 }
 
 /// One life of a file that holds the session.
-struct Life {
+pub(crate) struct Life {
     generation: GenerationId,
-    rules: Rules,
+    pub(crate) rules: Rules,
     size: u64,
 }
 
 /// The lives of a session's transcripts, the one that counts first.
-fn lives(conn: &Connection, session: SessionRow) -> Result<Vec<Life>> {
+pub(crate) fn lives(conn: &Connection, session: SessionRow) -> Result<Vec<Life>> {
     let mut statement = conn.prepare(
         "SELECT g.id, s.format, s.kind, s.path, s.is_gone, g.mtime_ns, g.id IS s.generation,
                 g.cursor + g.tail_length
@@ -136,7 +136,7 @@ impl Life {
     }
 
     /// Hands every line to `each`, the last one also if it has no end.
-    fn lines(&self, conn: &Connection, each: &mut dyn FnMut(&[u8])) -> Result<()> {
+    pub(crate) fn lines(&self, conn: &Connection, each: &mut dyn FnMut(&[u8])) -> Result<()> {
         let mut rest = Vec::new();
         let mut take = |mut part: &[u8]| {
             while let Some(end) = memchr::memchr(b'\n', part) {

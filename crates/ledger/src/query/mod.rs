@@ -22,6 +22,7 @@ use crate::ids::SessionRow;
 use crate::ledger::Ledger;
 use crate::wire::Cursor;
 
+pub(crate) use context::{Life, lives};
 pub use context::{SessionContext, context};
 pub use cron::{cron_jobs, cron_runs};
 pub use crowded::crowded_ids;

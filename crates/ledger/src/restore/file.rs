@@ -15,7 +15,7 @@ use crate::ids::{GenerationId, SourceId};
 use crate::{Error, Result, damaged, indexes, spans};
 
 /// A stored path leads down and nowhere else.
-pub(super) fn safe(path: &[u8]) -> Result<PathBuf> {
+pub(crate) fn safe(path: &[u8]) -> Result<PathBuf> {
     let path = Path::new(OsStr::from_bytes(path));
     let is_safe = path.components().all(|part| matches!(part, Component::Normal(_)))
         && !path.as_os_str().is_empty();

@@ -99,7 +99,7 @@ pub(super) fn noted(conn: &Connection, session: &NativeSession) -> Result<Map<St
 }
 
 /// What the session's entries say. What they do not say is left out.
-fn counted(conn: &Connection, session: &NativeSession) -> Result<Map<String, Value>> {
+pub(crate) fn counted(conn: &Connection, session: &NativeSession) -> Result<Map<String, Value>> {
     let mut fields = Map::new();
     fields.insert("sessionId".to_owned(), session.id.as_str().into());
     let mut put = |name: &str, value: Option<i64>| {

@@ -11,10 +11,11 @@
 mod append;
 mod context;
 mod fork;
-mod meta;
+mod import;
+pub(crate) mod meta;
 mod route;
 pub mod senders;
-mod sessions;
+pub(crate) mod sessions;
 mod tree;
 mod turn;
 mod work;

@@ -97,6 +97,22 @@ pub(super) fn create(work: &mut Work<'_, '_>, new: &NewSession<'_>) -> Result<Na
         Some(key) => key.as_str().to_owned(),
         None => format!("agent:{agent}:explicit:{id}"),
     };
+    let mut session = begin(work, agent, id, &path)?;
+    let now = Timestamp(clock::now_ms());
+    let line = header(&session.id, new.cwd, new.parent, now);
+    let seq = work.record(&session, line.as_bytes(), None, None)?;
+    session.row = SessionRow(seq.0);
+    bind(work, &session, &key, new.fields.clone())?;
+    Ok(session)
+}
+
+/// A session without lines. Its row is there once one of them was folded in.
+pub(super) fn begin(
+    work: &mut Work<'_, '_>,
+    agent: &str,
+    id: String,
+    path: &str,
+) -> Result<NativeSession> {
     let tx = work.tx;
     if source_of(tx, path.as_bytes())?.is_some() {
         return Err(Error::Exists { what: "session", name: id });
@@ -114,14 +130,7 @@ pub(super) fn create(work: &mut Work<'_, '_>, new: &NewSession<'_>) -> Result<Na
         .execute((source, generation))?;
     let origin = FORMAT.origin(path.as_bytes());
     let row = SessionRow(0);
-    let mut session =
-        NativeSession { row, agent: agent.to_owned(), id, source, generation, origin };
-    let now = Timestamp(clock::now_ms());
-    let line = header(&session.id, new.cwd, new.parent, now);
-    let seq = work.record(&session, line.as_bytes(), None, None)?;
-    session.row = SessionRow(seq.0);
-    bind(work, &session, &key, new.fields.clone())?;
-    Ok(session)
+    Ok(NativeSession { row, agent: agent.to_owned(), id, source, generation, origin })
 }
 
 /// From now on `key` leads to `session`, and has these fields besides what is noted about it.
@@ -166,14 +175,14 @@ fn source_of(conn: &Connection, path: &[u8]) -> Result<Option<SourceId>> {
 }
 
 /// The source that stands for an agent's keys.
-pub(super) fn index_of(conn: &Connection, agent: &str) -> Result<Option<SourceId>> {
+pub(crate) fn index_of(conn: &Connection, agent: &str) -> Result<Option<SourceId>> {
     match native::index_path(agent) {
         Some(path) => source_of(conn, path.as_bytes()),
         None => Ok(None),
     }
 }
 
-pub(super) fn by_row(conn: &Connection, row: SessionRow) -> Result<NativeSession> {
+pub(crate) fn by_row(conn: &Connection, row: SessionRow) -> Result<NativeSession> {
     let (format, agent, id): (String, String, String) = conn
         .prepare_cached("SELECT format, agent, session_id FROM sessions WHERE id = ?1")?
         .query_row([row], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
@@ -242,7 +251,7 @@ fn spellings(key: &SessionKey) -> Vec<String> {
     all
 }
 
-pub(super) fn key_of(conn: &Connection, session: &NativeSession) -> Result<Option<String>> {
+pub(crate) fn key_of(conn: &Connection, session: &NativeSession) -> Result<Option<String>> {
     let Some(index) = index_of(conn, &session.agent)? else { return Ok(None) };
     // Several keys may have been switched to it; the first one is its own.
     Ok(conn

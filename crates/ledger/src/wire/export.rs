@@ -9,7 +9,7 @@ use serde::Serialize;
 pub struct ExportReport {
     /// Sessions that were exported.
     pub sessions: u64,
-    /// What they were written as: `md`, `html`, `json`, `jsonl`, `csv`.
+    /// What they were written as: `md`, `html`, `json`, `jsonl`, `csv`, `openclaw`, `claude-code`.
     pub format: String,
     /// The files, in the order of the sessions; a list of them last.
     pub files: Vec<ExportedFile>,
@@ -17,6 +17,19 @@ pub struct ExportReport {
     pub redacted: Option<BTreeMap<String, u32>>,
     /// Sessions that could not be read, because the ledger is damaged there.
     pub damaged: Vec<DamagedSession>,
+    /// Sessions that cannot be written as this.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<DamagedSession>,
+    /// Files that were there and were left alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub there: Vec<String>,
+    /// Lines that are no entries and that no reader of such files would take.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub lines_left_out: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A file that was written.

@@ -18,6 +18,7 @@ mod cron;
 mod damaged;
 mod doctor;
 mod faults;
+mod files;
 mod forget;
 mod fresh;
 mod index_faults;

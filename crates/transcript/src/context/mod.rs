@@ -11,6 +11,7 @@
 //! behind it.
 
 mod claude;
+mod layout;
 mod messages;
 mod openclaw;
 pub mod pairing;
@@ -20,14 +21,17 @@ mod row;
 mod shapes;
 mod tree;
 mod window;
+mod written;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+pub use layout::{Laid, LaidFile, Layout};
 pub use plan::Plan;
 pub use row::Model;
 use row::{Models, Row};
 use tree::Tree;
+pub use written::{Head, OWN_ID, Writer, line_time};
 
 /// Whose reader is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -60,8 +60,10 @@ pub(super) enum Kind {
     ModelChange(ModelId),
     Thinking(Box<str>),
     Edit(Box<str>),
-    /// Entries of the conversation's tree that no model sees: labels, state, bills, names.
+    /// Entries of the conversation's tree that no model sees: labels, state, names.
     State,
+    /// The same, of types that OpenClaw 2026.7.1 does not know: bills.
+    Newer,
     Leaf(LeafMove),
     /// A type that nobody knows.
     Unknown,
@@ -272,7 +274,7 @@ impl Line<'_> {
             }
             "context_edit" => match boxed(self.target.and_then(|target| target.0)) {
                 Some(target) => Kind::Edit(target),
-                None => Kind::State,
+                None => Kind::Newer,
             },
             "leaf" => {
                 let place = |said: Option<Nullable<Word<'_>>>| {
@@ -289,8 +291,9 @@ impl Line<'_> {
                     append,
                 })
             }
-            "custom" | "label" | "session_info" | "usage" => Kind::State,
-            name if name.starts_with("custom:") => Kind::State,
+            "custom" | "label" | "session_info" => Kind::State,
+            "usage" => Kind::Newer,
+            name if name.starts_with("custom:") => Kind::Newer,
             _ => Kind::Unknown,
         }
     }

@@ -38,7 +38,7 @@ pub(super) fn window(rows: &[Row], tree: &Tree, path: &[usize]) -> Window {
 }
 
 /// The place of the first entry that stays; behind all if none does.
-fn first_kept(rows: &[Row], tree: &Tree, before: &[usize], kept: &Kept) -> usize {
+pub(super) fn first_kept(rows: &[Row], tree: &Tree, before: &[usize], kept: &Kept) -> usize {
     let place_of = |row: usize| before.iter().position(|other| *other == row);
     let found = if let Some(index) = kept.first_index {
         usize::try_from(index).ok().and_then(place_of)

@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a fixture that cannot be read fails the test")]
 
 mod claude;
+mod layout;
 mod limits;
 mod pairs;
 mod rules;

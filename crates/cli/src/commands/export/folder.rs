@@ -133,7 +133,7 @@ fn report(exporter: &Exporter<'_>, sessions: usize, files: Vec<ExportedFile>) ->
         format: exporter.kind.extension().to_owned(),
         files,
         redacted: exporter.redacted(),
-        damaged: Vec::new(),
+        ..ExportReport::default()
     }
 }
 
@@ -146,7 +146,7 @@ fn files(ledger: &Ledger, kind: Kind, row: SessionRow) -> Result<usize> {
 }
 
 /// Nothing is written if anything is in the way.
-fn check_absent(paths: &[PathBuf], force: bool) -> Result<()> {
+pub(super) fn check_absent(paths: &[PathBuf], force: bool) -> Result<()> {
     if force {
         return Ok(());
     }
@@ -161,7 +161,7 @@ fn check_absent(paths: &[PathBuf], force: bool) -> Result<()> {
         .hint("--force overwrites; or name another place with --to"))
 }
 
-fn create_folder(folder: &Path) -> Result<()> {
+pub(super) fn create_folder(folder: &Path) -> Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| {
         let source = anyhow::Error::new(error)
             .context(format!("cannot create the folder {}", folder.display()));
@@ -170,7 +170,7 @@ fn create_folder(folder: &Path) -> Result<()> {
 }
 
 /// Writes a file under another name, and gives it its own when it is whole.
-fn write(
+pub(super) fn write(
     path: &Path,
     force: bool,
     fill: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
@@ -187,7 +187,7 @@ fn write(
     Ok(bytes)
 }
 
-fn explain(failure: Failure, path: &Path) -> CommandError {
+pub(super) fn explain(failure: Failure, path: &Path) -> CommandError {
     let error = match failure {
         Failure::Ledger(error) => return error.into(),
         Failure::Out(error) => error,

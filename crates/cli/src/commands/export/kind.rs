@@ -20,6 +20,11 @@ pub(super) enum Kind {
     Jsonl,
     /// A table of sessions.
     Csv,
+    /// The folder that OpenClaw and pi read.
+    #[value(name = "openclaw")]
+    OpenClaw,
+    /// The folder that Claude Code reads.
+    ClaudeCode,
 }
 
 impl Kind {
@@ -31,13 +36,22 @@ impl Kind {
             Kind::Json => "json",
             Kind::Jsonl => "jsonl",
             Kind::Csv => "csv",
+            Kind::OpenClaw => "openclaw",
+            Kind::ClaudeCode => "claude-code",
         }
+    }
+
+    /// Whether it is a folder of an agent's own.
+    pub(super) fn is_agents(self) -> bool {
+        matches!(self, Kind::OpenClaw | Kind::ClaudeCode)
     }
 
     /// What is told unless something else is asked for.
     pub(super) fn telling(self) -> Telling {
         match self {
-            Kind::Md | Kind::Jsonl | Kind::Csv => Telling::DEFAULT,
+            Kind::Md | Kind::Jsonl | Kind::Csv | Kind::OpenClaw | Kind::ClaudeCode => {
+                Telling::DEFAULT
+            }
             // Folded up, so nobody has to see it.
             Kind::Html => Telling { tools: Tools::Full, ..Telling::DEFAULT },
             Kind::Json => Telling::FULL,
@@ -54,7 +68,7 @@ impl Kind {
             Kind::Md => Some(Box::new(Markdown::new(telling))),
             Kind::Html => Some(Box::new(Html::new(telling))),
             Kind::Json => Some(Box::new(Json::new(session.clone(), telling))),
-            Kind::Jsonl | Kind::Csv => None,
+            Kind::Jsonl | Kind::Csv | Kind::OpenClaw | Kind::ClaudeCode => None,
         }
     }
 }

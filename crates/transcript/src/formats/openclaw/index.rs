@@ -24,6 +24,11 @@ const LONGEST_VALUE: usize = 16 << 10;
 
 /// See [`crate::format::Format::read_index`].
 pub(super) fn read(bytes: &[u8]) -> Index {
+    read_fields(bytes, false)
+}
+
+/// The same with every field, however long: for those who have no use for the bytes afterwards.
+pub(super) fn read_fields(bytes: &[u8], all: bool) -> Index {
     let mut index = Index::default();
     let damaged = |detail: String| Index {
         problems: vec![Problem::new(ProblemKind::IndexDamaged, detail)],
@@ -45,13 +50,13 @@ pub(super) fn read(bytes: &[u8]) -> Index {
                 let detail = format!("{left} bytes behind its end");
                 index.problems.push(Problem::new(ProblemKind::IndexDamaged, detail));
             }
-            take_keys(&mut index, &keys);
+            take_keys(&mut index, &keys, all);
         }
         // Older releases read JSON5: comments, single quotes, trailing commas.
         _ => match relaxed(text) {
             Ok(keys) => {
                 let keys = keys.iter().map(|(key, value)| (key.clone(), &**value)).collect();
-                take_keys(&mut index, &keys);
+                take_keys(&mut index, &keys, all);
             }
             Err(why) => return damaged(why),
         },
@@ -148,26 +153,27 @@ pub(crate) fn nests_too_deeply(text: &str) -> bool {
     false
 }
 
-fn take_keys(index: &mut Index, keys: &BTreeMap<String, &RawValue>) {
+fn take_keys(index: &mut Index, keys: &BTreeMap<String, &RawValue>, all: bool) {
     let wrapped = keys.get("agents").filter(|_| keys.contains_key("version"));
     if let Some(agents) = wrapped {
         match BTreeMap::<String, &RawValue>::deserialize(*agents) {
-            Ok(agents) => return agents.iter().for_each(|(key, raw)| take(index, key, raw)),
+            Ok(agents) => return agents.iter().for_each(|(key, raw)| take(index, key, raw, all)),
             Err(_) => return bad_field(index, "agents"),
         }
     }
-    keys.iter().for_each(|(key, raw)| take(index, key, raw));
+    keys.iter().for_each(|(key, raw)| take(index, key, raw, all));
 }
 
 /// Takes in one key.
-fn take(index: &mut Index, key: &str, raw: &RawValue) {
+fn take(index: &mut Index, key: &str, raw: &RawValue, all: bool) {
     let Ok(said) = BTreeMap::<String, &RawValue>::deserialize(raw) else {
         return bad_field(index, "an entry that is no object");
     };
     let mut fields = Map::new();
     for (name, raw) in said {
         let is_report = field(&name).is_some_and(|field| field.group == Group::Report);
-        if is_report || name == "skills" || raw.get().len() > LONGEST_VALUE {
+        let is_left = is_report || name == "skills" || raw.get().len() > LONGEST_VALUE;
+        if is_left && !all {
             continue;
         }
         match serde_json::from_str(raw.get()) {

@@ -18,6 +18,11 @@ use crate::entry::{Entry, Kind};
 use crate::format::{Claim, Format, Node, Origin, Part, Root};
 use crate::index::Index;
 
+/// Reads an index with every field of its entries, those too that stay in its bytes otherwise.
+pub fn whole_index(bytes: &[u8]) -> Index {
+    index::read_fields(bytes, true)
+}
+
 /// OpenClaw's sessions under `~/.openclaw/agents/<agent>/sessions/`.
 pub struct OpenClaw;
 

@@ -1,0 +1,369 @@
+//! Back to files, and in again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use quipu_ledger::export::openclaw;
+use quipu_ledger::store::{Append, Fork, NativeSession, NewSession, Store};
+use quipu_ledger::wire::{ImportedFile, Session};
+use quipu_ledger::{Filter, Ledger, SessionRow};
+use serde_json::{Map, Value, json};
+
+use crate::home::Home;
+
+fn message(role: &str, text: &str) -> String {
+    json!({"role": role, "content": text, "provider": "p", "model": "m"}).to_string()
+}
+
+fn append(store: &mut Store, session: &NativeSession, entry: &str) -> String {
+    store.append(session, entry, Append::default()).unwrap().id
+}
+
+fn sessions(ledger: &Ledger) -> Vec<(SessionRow, Session)> {
+    let all = Filter { all: true, ..Filter::default() };
+    quipu_ledger::session_rows(ledger, &all).unwrap()
+}
+
+/// Writes the files of all sessions.
+fn export(ledger: &Ledger, to: &Path) {
+    let plan = openclaw::plan(ledger, &sessions(ledger)).unwrap();
+    for file in plan.transcripts() {
+        let path = to.join(&file.path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let mut bytes = Vec::new();
+        plan.write(&file, to, &mut bytes).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+    for (path, index) in plan.indexes().unwrap() {
+        fs::write(to.join(path), serde_json::to_vec_pretty(&index).unwrap()).unwrap();
+    }
+}
+
+fn import(store: &mut Store, folder: &Path) -> Vec<ImportedFile> {
+    let mut files = Vec::new();
+    store.import(folder, &mut |file| files.push(file)).unwrap();
+    files
+}
+
+/// The context of each session, by its id.
+fn contexts(ledger: &Ledger) -> BTreeMap<String, Value> {
+    let contexts = sessions(ledger).into_iter().map(|(row, session)| {
+        let context = quipu_ledger::context(ledger, row, None).unwrap().context;
+        (session.id, serde_json::to_value(&context).unwrap())
+    });
+    contexts.collect()
+}
+
+/// All files below a folder, with what is in them.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => {
+                    let name = path.strip_prefix(folder).unwrap().to_owned();
+                    files.insert(name, fs::read(&path).unwrap());
+                }
+            }
+        }
+    }
+    files
+}
+
+/// Sessions that were branched, reset, compacted, labelled and forked.
+fn busy(store: &mut Store) {
+    let fields = json!({"label": "L", "chatType": "direct", "futureField": {"x": [1]}});
+    let fields = fields.as_object().unwrap().clone();
+    let key = Some("agent:main:telegram:direct:7");
+    let plain =
+        NewSession { id: Some("plain"), key, cwd: Some("/w"), fields, ..Default::default() };
+    let plain = store.create(&plain).unwrap();
+    let one = append(store, &plain, &message("user", "one"));
+    let two = append(store, &plain, &message("assistant", "two"));
+    append(store, &plain, &message("user", "three"));
+    store.label(&plain, &one, Some("here"), Append::default()).unwrap();
+    store.branch(&plain, Some(&two), None, Append::default()).unwrap();
+    let fork = Fork { id: Some("fork"), ..Fork::default() };
+    store.fork(plain.row, &fork).unwrap();
+
+    let topic = Some("agent:main:telegram:group:-100:topic:7");
+    let new = NewSession { id: Some("reset"), key: topic, ..Default::default() };
+    let reset = store.create(&new).unwrap();
+    append(store, &reset, r#"{"type":"thinking_level_change","thinkingLevel":"high"}"#);
+    append(store, &reset, &message("user", "before"));
+    let kept = append(store, &reset, &message("user", "kept"));
+    append(store, &reset, &message("assistant", "kept too"));
+    store.reset(&reset, "reset", Some(&kept), Append::default()).unwrap();
+    append(store, &reset, &message("user", "after"));
+    store.reset(&reset, "daily", None, Append::default()).unwrap();
+    append(store, &reset, &message("user", "at last"));
+
+    let odd = NewSession { id: Some("../odd id"), agent: Some("work"), ..Default::default() };
+    let odd = store.create(&odd).unwrap();
+    append(store, &odd, &message("user", "one"));
+    let first = append(store, &odd, &message("assistant", "two"));
+    let compaction = json!({"type": "compaction", "summary": "s", "firstKeptEntryId": first});
+    append(store, &odd, &compaction.to_string());
+    store.branch(&odd, None, None, Append::default()).unwrap();
+}
+
+#[test]
+fn what_is_exported_reads_the_same() {
+    let home = Home::new();
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    busy(&mut store);
+    let out = home.path(".openclaw");
+    export(store.ledger(), &out);
+    let written: Vec<String> =
+        files(&out).into_keys().map(|path| path.display().to_string()).collect();
+    let resets = written.iter().filter(|name| name.contains("/reset-topic-7.jsonl.reset.2"));
+    assert_eq!((written.len(), resets.count()), (8, 2), "{written:?}");
+
+    // Collected by our own reader into another ledger.
+    let other = Home::new();
+    fs::create_dir_all(other.path("x").parent().unwrap()).unwrap();
+    fs::rename(&out, other.path(".openclaw")).unwrap();
+    other.sync();
+    let (ours, theirs) = (contexts(store.ledger()), contexts(&other.open()));
+    for (id, name) in [("plain", "plain"), ("fork", "fork"), ("reset", "reset-topic-7")] {
+        assert_eq!(ours[id], theirs[name], "{id}");
+    }
+    let is_odd = |id: &&String| id.len() == 36;
+    assert_eq!(theirs[theirs.keys().find(is_odd).unwrap()]["messages"], json!([]));
+    let forks = "SELECT session_id || ' ' || fork_of FROM sessions WHERE fork_of IS NOT NULL";
+    assert_eq!(other.all(forks), ["fork plain"]);
+}
+
+#[test]
+fn r100_an_import_gives_back_what_was_exported() {
+    let home = Home::new();
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    busy(&mut store);
+    let out = home.scratch("out");
+    export(store.ledger(), &out);
+
+    let again = Home::new();
+    let mut copy = Store::open(&again.ledger_path()).unwrap();
+    let told = import(&mut copy, &out);
+    assert!(told.iter().all(|file| !file.failed && file.rows == file.stored), "{told:#?}");
+    assert_eq!(contexts(copy.ledger()), contexts(store.ledger()));
+    for id in ["plain", "fork", "reset", "../odd id"] {
+        let of = |store: &Store| store.session(store.find(id).unwrap()).unwrap();
+        let (one, other) = (of(&store), of(&copy));
+        assert_eq!(store.key_of(&one).unwrap(), copy.key_of(&other).unwrap());
+        let (mut noted, mut noted_there) = (store.meta(&one).unwrap(), copy.meta(&other).unwrap());
+        // What is counted is counted where the session is.
+        for fields in [&mut noted, &mut noted_there] {
+            fields.remove("updatedAt");
+            fields.remove("sessionStartedAt");
+        }
+        assert_eq!(noted, noted_there, "{id}");
+        // Every entry is there, under its id and below its parent.
+        for (id, parent) in entries(&home, id) {
+            assert!(
+                entries(&again, &one.id).contains(&(id.clone(), parent.clone())),
+                "{id} {parent}"
+            );
+        }
+    }
+    // The same files again, and nothing new in a second import.
+    let out_again = again.scratch("out");
+    export(copy.ledger(), &out_again);
+    let (first, second) = (transcripts(&out), transcripts(&out_again));
+    assert_eq!(first.keys().collect::<Vec<_>>(), second.keys().collect::<Vec<_>>());
+    for (name, text) in &first {
+        assert_eq!(text, &second[name], "{name:?}");
+    }
+    let rows = again.all("SELECT count(*) FROM records");
+    assert!(import(&mut copy, &out).iter().all(|file| file.added == 0));
+    assert_eq!(again.all("SELECT count(*) FROM records"), rows);
+    again.assert_rebuilds();
+    again.assert_sound();
+}
+
+/// Ids and parents of a session's entries, but for `leaf` lines, which no file has.
+fn entries(home: &Home, session: &str) -> Vec<(String, String)> {
+    let ledger = home.open();
+    let row = quipu_ledger::find_session(&ledger, session).unwrap();
+    let sql = home.sql();
+    let mut statement = sql
+        .prepare(
+            "SELECT hex(e.uuid), coalesce(hex(p.uuid), '') FROM entries e
+               LEFT JOIN entry_rows p ON p.id = e.parent
+              WHERE e.session = ?1 AND e.type NOT IN ('session', 'leaf', 'reset')",
+        )
+        .unwrap();
+    let rows = statement.query_map([row.0], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    rows.collect::<Result<_, _>>().unwrap()
+}
+
+/// Transcripts by name; paths to parents differ with the folder.
+fn transcripts(folder: &Path) -> BTreeMap<PathBuf, String> {
+    let shown = folder.display().to_string();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().replace(&shown, "");
+    let files = files(folder).into_iter().filter(|(path, _)| !path.ends_with("sessions.json"));
+    files.map(|(path, bytes)| (path, text(bytes))).collect()
+}
+
+const HEADER: &str =
+    r#"{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}"#;
+
+fn entry(id: &str, parent: Option<&str>, text: &str) -> String {
+    json!({"type": "message", "id": id, "parentId": parent, "timestamp": "2026-01-01T00:00:01.000Z",
+           "message": {"role": "user", "content": text, "timestamp": 1}})
+    .to_string()
+}
+
+#[test]
+fn nothing_is_lost_where_other_importers_lose() {
+    let home = Home::new();
+    let folder = home.scratch("state");
+    let sessions = folder.join("agents/main/sessions");
+    fs::create_dir_all(&sessions).unwrap();
+    // A bad line in the middle, an id that is there twice, an empty line, and a torn end.
+    let text = format!(
+        "{HEADER}\n{}\nnot json\n{}\n\n{}\n{}\n{{\"type\":\"mess",
+        entry("1", None, "one"),
+        entry("2", Some("1"), "two"),
+        entry("2", Some("1"), "twice"),
+        entry("3", Some("2"), "three"),
+    );
+    fs::write(sessions.join("s.jsonl"), &text).unwrap();
+    fs::write(
+        sessions.join("old.jsonl.reset.2026-01-01T00-00-00.000Z"),
+        format!("{HEADER}\n{}\n", entry("a", None, "old")),
+    )
+    .unwrap();
+    fs::write(
+        sessions.join("gone.jsonl.deleted.2026-01-01T00-00-00.000Z"),
+        format!("{HEADER}\n{}\n", entry("a", None, "gone")),
+    )
+    .unwrap();
+    fs::write(sessions.join("auth-profiles.json"), "secret").unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", sessions.join("link.jsonl")).unwrap();
+    let index = json!({
+        "agent:main:main": {"sessionId": "s", "updatedAt": 1_767_225_601_000_i64, "status": "odd",
+            "systemPromptReport": {"long": "x".repeat(40_000)}, "futureField": 7,
+            "sessionFile": "/elsewhere/agents/main/sessions/s.jsonl"},
+        "agent:main:explicit:lost": {"sessionId": "lost", "updatedAt": 5, "label": "no file"},
+    });
+    fs::write(sessions.join("sessions.json"), index.to_string()).unwrap();
+
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let told = import(&mut store, &folder);
+    let told: Vec<(&str, u64, u64, u64)> = told
+        .iter()
+        .map(|file| (file.path.rsplit('/').next().unwrap(), file.rows, file.stored, file.added))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("gone.jsonl.deleted.2026-01-01T00-00-00.000Z", 2, 2, 2),
+            ("old.jsonl.reset.2026-01-01T00-00-00.000Z", 2, 2, 2),
+            ("s.jsonl", 8, 8, 8),
+            ("sessions.json", 2, 2, 2),
+            ("link.jsonl", 0, 0, 0),
+        ]
+    );
+    let session = store.session(store.find("agent:main:main").unwrap()).unwrap();
+    assert_eq!(session.id, "s");
+    let kept = quipu_ledger::export::transcripts(store.ledger(), session.row).unwrap();
+    let mut bytes = Vec::new();
+    kept[0]
+        .stream(store.ledger(), &mut |part| {
+            bytes.extend_from_slice(part);
+            std::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(String::from_utf8(bytes).unwrap(), format!("{text}\n"));
+    let meta = store.meta(&session).unwrap();
+    assert_eq!(meta["futureField"], json!(7));
+    assert_eq!(meta["status"], json!("odd"));
+    assert_eq!(meta["systemPromptReport"], index["agent:main:main"]["systemPromptReport"]);
+    let lost = store.session(store.find("agent:main:explicit:lost").unwrap()).unwrap();
+    assert_eq!(store.meta(&lost).unwrap()["label"], json!("no file"));
+    assert_eq!(store.context(&session, None).unwrap().context.leaf.as_deref(), Some("3"));
+    assert!(home.all("SELECT text FROM messages").iter().all(|text| !text.contains("secret")));
+    home.assert_rebuilds();
+}
+
+#[test]
+fn what_is_there_is_never_changed() {
+    let home = Home::new();
+    let folder = home.scratch("sessions");
+    fs::create_dir_all(&folder).unwrap();
+    let write = |name: &str, text: String| fs::write(folder.join(name), text).unwrap();
+    write("a.jsonl", format!("{HEADER}\n{}\n", entry("1", None, "one")));
+    write("b.jsonl", format!("{HEADER}\n{}\n", entry("1", None, "one")));
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    assert!(import(&mut store, &folder).iter().all(|file| file.added == 2 && file.agent == "main"));
+
+    // One file went on, one session went on, and one file is another.
+    write(
+        "a.jsonl",
+        format!("{HEADER}\n{}\n{}\n", entry("1", None, "one"), entry("2", Some("1"), "two")),
+    );
+    let b = store.session(store.find("b").unwrap()).unwrap();
+    append(&mut store, &b, &message("assistant", "here"));
+    let told = import(&mut store, &folder);
+    assert_eq!((told[0].added, told[1].added), (1, 0));
+    assert!(told.iter().all(|file| !file.failed));
+    write("b.jsonl", format!("{HEADER}\n{}\n", entry("1", None, "other")));
+    write("c.jsonl", format!("{HEADER}\n{}\n", entry("1", None, "new")));
+    let told = import(&mut store, &folder);
+    assert!(told[1].failed && told[1].stored == 0, "{told:?}");
+    assert!(told[1].why.as_ref().unwrap().contains("with other lines"));
+    assert_eq!((told[2].failed, told[2].added), (false, 2));
+    assert_eq!(store.context(&b, None).unwrap().context.messages.len(), 2);
+
+    // A key that leads elsewhere by now stays there.
+    let index = json!({"agent:main:main": {"sessionId": "a", "updatedAt": 1}});
+    write("sessions.json", index.to_string());
+    let key = Some("agent:main:main");
+    let new = NewSession { key, fields: Map::new(), ..Default::default() };
+    let mine = store.create(&new).unwrap();
+    assert_eq!(import(&mut store, &folder).last().unwrap().added, 0);
+    assert_eq!(store.find("agent:main:main").unwrap(), mine.row);
+    assert!(store.import(&home.scratch("nothing"), &mut |_| {}).is_err());
+    fs::create_dir_all(home.scratch("empty")).unwrap();
+    assert!(store.import(&home.scratch("empty"), &mut |_| {}).is_err());
+}
+
+#[test]
+fn collected_sessions_go_back_with_their_index() {
+    let home = Home::new();
+    let base = ".openclaw/agents/main/sessions";
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transcript/fixtures/context/oc71");
+    let text = fs::read_to_string(fixture.join("04-branch.jsonl")).unwrap();
+    home.write(&format!("{base}/id-topic-7.jsonl"), &text);
+    let index = json!({"agent:main:telegram:group:-1:topic:7": {"sessionId": "id",
+        "sessionFile": "id-topic-7.jsonl", "updatedAt": 1_767_225_601_000_i64,
+        "skillsSnapshot": {"prompt": "p".repeat(20_000)}}});
+    home.write(&format!("{base}/sessions.json"), index.to_string());
+    home.write(".claude/projects/-w/00000001-0000-4000-8000-000000000001.jsonl", "{}\n");
+    home.sync();
+    let ledger = home.open();
+    let plan = openclaw::plan(&ledger, &sessions(&ledger)).unwrap();
+    assert_eq!((plan.sessions(), plan.left_out.len()), (1, sessions(&ledger).len() - 1));
+    drop(plan);
+    let out = home.scratch("out");
+    export(&ledger, &out);
+    let folder = out.join("agents/main/sessions");
+    let written: Value =
+        serde_json::from_slice(&fs::read(folder.join("sessions.json")).unwrap()).unwrap();
+    assert_eq!(written, index);
+    let (header, rest) = text.split_once('\n').unwrap();
+    let back = fs::read_to_string(folder.join("id-topic-7.jsonl")).unwrap();
+    let (back_header, back_rest) = back.split_once('\n').unwrap();
+    assert_eq!(back_rest.trim_end(), rest.trim_end());
+    let (mut before, after): (Value, Value) =
+        (serde_json::from_str(header).unwrap(), serde_json::from_str(back_header).unwrap());
+    before["id"] = "id".into();
+    assert_eq!(before, after);
+    assert!(fs::metadata(&out).unwrap().permissions().mode() > 0);
+}

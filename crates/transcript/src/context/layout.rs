@@ -1,0 +1,536 @@
+//! How a session is laid out in files that pi and OpenClaw 2026.7.1 read alike.
+//!
+//! pi takes the last line for the leaf and knows no `leaf` and no `reset`; OpenClaw 2026.7.1 knows no
+//! `reset` and no edits. So the leaf's line comes last and all others stay in their order; `leaf`
+//! lines, which say nothing else, are left out; and at each reset on the path to the leaf a new file
+//! begins with it, while what does not follow from it stays in the file before. What a reset keeps is
+//! in both files. Lines stay as they are wherever both readers take them for what they are to us.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::value::RawValue;
+
+use super::messages::Maker;
+use super::row::{self, Kept, Kind, Model, Parent, Role, Row};
+use super::tree::Tree;
+use super::window::first_kept;
+use super::{Session, shapes};
+use crate::json::object::Object;
+
+/// The files of a session.
+#[derive(Debug)]
+pub struct Layout {
+    /// The line of its header.
+    pub header: Option<usize>,
+    /// Oldest first; the last one is what goes on.
+    pub files: Vec<LaidFile>,
+    /// Lines that are in none of them: they are no entries.
+    pub left_out: usize,
+    pub(super) has_hooks: bool,
+}
+
+/// One file.
+#[derive(Debug)]
+pub struct LaidFile {
+    /// The line of the reset that ended it.
+    pub ended_by: Option<usize>,
+    /// Its entries. Their lines ascend, but for what a reset keeps and for the leaf.
+    pub entries: Vec<Laid>,
+}
+
+/// An entry of a file.
+#[derive(Debug, Clone)]
+pub struct Laid {
+    /// The line that it is written from; `None`: from nothing.
+    pub line: Option<usize>,
+    pub(super) id: String,
+    pub(super) parent: Option<String>,
+    /// It does not stand beside the conversation any more.
+    pub(super) joins: bool,
+    pub(super) what: Written,
+}
+
+/// What is written.
+#[derive(Debug, Clone)]
+pub(super) enum Written {
+    Message {
+        is_bare: bool,
+        edit: Option<Box<RawValue>>,
+    },
+    Custom {
+        edit: Option<Box<RawValue>>,
+    },
+    Summary {
+        is_removed: bool,
+    },
+    /// A compaction or reset; the first entry that it keeps, where it does not say that id.
+    Boundary {
+        first_kept: Option<String>,
+    },
+    Other,
+    Model(Model),
+    Thinking(String),
+    /// The leaf is before the first entry.
+    Root,
+}
+
+impl Laid {
+    /// Something that stands in no line.
+    fn made(id: String, parent: Option<String>, what: Written) -> Laid {
+        Laid { line: None, id, parent, joins: false, what }
+    }
+}
+
+impl Session {
+    /// The lines whose text [`Session::layout`] has to know.
+    pub fn layout_wants(&self) -> Vec<usize> {
+        let tree = self.tree();
+        let path = tree.path(tree.leaf);
+        let mut wanted: Vec<usize> = Vec::new();
+        for (place, row) in path.iter().enumerate() {
+            match self.rows.get(*row).map(|row| (row.line, &row.kind)) {
+                Some((line, Kind::Edit(_))) => wanted.push(line),
+                Some((_, Kind::Reset(kept))) => {
+                    let kept = self.said_kept(&tree, &path, place, kept);
+                    wanted.extend(kept.iter().filter_map(|row| Some(self.rows.get(*row)?.line)));
+                }
+                _ => {}
+            }
+        }
+        wanted
+    }
+
+    /// The files of the session. `texts` has the lines of [`Session::layout_wants`].
+    pub fn layout(&self, texts: &HashMap<usize, String>) -> Layout {
+        let tree = self.tree();
+        let mut work = Work::new(self, &tree, texts);
+        let header = self.rows.iter().find(|row| matches!(row.kind, Kind::Header(_)));
+        let files = work.files();
+        let written: HashSet<usize> =
+            files.iter().flat_map(|file| &file.entries).filter_map(|laid| laid.line).collect();
+        let moves = self.rows.iter().filter(|row| {
+            matches!(row.kind, Kind::Leaf(_)) || Some(row.line) == header.map(|row| row.line)
+        });
+        Layout {
+            header: header.map(|row| row.line),
+            left_out: self.lines.saturating_sub(written.len() + moves.count()),
+            files,
+            has_hooks: row::version(&self.rows).has_hooks(),
+        }
+    }
+
+    /// The rows of the path that a reset keeps as far as it says: of messages, those of the
+    /// conversation.
+    fn said_kept(&self, tree: &Tree, path: &[usize], place: usize, kept: &Kept) -> Vec<usize> {
+        let before = path.get(..place).unwrap_or_default();
+        let is_spoken = |row: &&usize| {
+            let kind = self.rows.get(**row).map(|row| &row.kind);
+            let roles = [Role::User, Role::Assistant, Role::Result];
+            matches!(kind, Some(Kind::Message { role, .. }) if roles.contains(role))
+        };
+        let first = first_kept(&self.rows, tree, before, kept);
+        before.iter().skip(first).filter(is_spoken).copied().collect()
+    }
+}
+
+struct Work<'s> {
+    session: &'s Session,
+    tree: &'s Tree,
+    texts: &'s HashMap<usize, String>,
+    path: Vec<usize>,
+    /// By row: what it is written to follow; no circles.
+    up: Vec<Option<usize>>,
+    /// By row that others follow: how many; the leaf among them.
+    followed: HashMap<usize, usize>,
+    /// By row: its id in the files; `None` for rows that are left out.
+    ids: Vec<Option<String>>,
+    /// Ids of rows.
+    known: HashSet<&'s str>,
+    /// Ids that are used, or spoken of.
+    taken: HashSet<String>,
+    edits: HashMap<usize, Box<RawValue>>,
+    /// The compaction that counts for the leaf.
+    compaction: Option<usize>,
+    /// By reset: the first entry that it keeps.
+    firsts: HashMap<usize, String>,
+}
+
+impl<'s> Work<'s> {
+    fn new(session: &'s Session, tree: &'s Tree, texts: &'s HashMap<usize, String>) -> Work<'s> {
+        let path = tree.path(tree.leaf);
+        let known: HashSet<&str> =
+            session.rows.iter().filter_map(|row| row.id.as_deref()).collect();
+        let parents = session.rows.iter().filter_map(|row| match &row.parent {
+            Parent::Id(id) => Some(&**id),
+            _ => None,
+        });
+        let is_compaction = |row: &&usize| {
+            matches!(session.rows.get(**row).map(|row| &row.kind), Some(Kind::Compaction(_)))
+        };
+        let mut work = Work {
+            session,
+            tree,
+            texts,
+            up: Vec::new(),
+            followed: HashMap::new(),
+            ids: Vec::new(),
+            taken: known.iter().copied().chain(parents).map(str::to_owned).collect(),
+            known,
+            edits: HashMap::new(),
+            firsts: HashMap::new(),
+            compaction: path.iter().rev().find(is_compaction).copied(),
+            path,
+        };
+        work.name();
+        work.link();
+        work.edit();
+        work
+    }
+
+    fn row(&self, row: usize) -> Option<&'s Row> {
+        self.session.rows.get(row)
+    }
+
+    fn is_entry(&self, row: usize) -> bool {
+        self.tree.is_entry.get(row).copied().unwrap_or_default()
+    }
+
+    /// Gives every row an id of its own. Of several with one id, the one that counts keeps it.
+    fn name(&mut self) {
+        let mut owners: HashMap<&str, usize> = HashMap::new();
+        for (index, row) in self.session.rows.iter().enumerate() {
+            if let Some(id) = row.id.as_deref()
+                && (self.is_entry(index) || !owners.get(id).is_some_and(|row| self.is_entry(*row)))
+            {
+                owners.insert(id, index);
+            }
+        }
+        for (index, row) in self.session.rows.iter().enumerate() {
+            let is_linked = !matches!(row.parent, Parent::Unsaid) && row.id.is_some();
+            let is_written = self.is_entry(index) || matches!(row.kind, Kind::Unknown) && is_linked;
+            let id = is_written.then(|| match row.id.as_deref() {
+                Some(id) if owners.get(id) == Some(&index) => id.to_owned(),
+                _ => free_id(&mut self.taken, row.line),
+            });
+            self.ids.push(id);
+        }
+    }
+
+    /// Who follows whom. What is seen through is followed by nobody, so that it makes no difference
+    /// where it stands.
+    fn link(&mut self) {
+        self.up = self.tree.parents.clone();
+        cut_circles(&mut self.up, self.tree.leaf);
+        for row in self.up.iter().copied().flatten().chain(self.tree.leaf) {
+            *self.followed.entry(row).or_default() += 1;
+        }
+    }
+
+    /// The edits that hold for the leaf, by the row that they change.
+    fn edit(&mut self) {
+        let rows = &self.session.rows;
+        for row in self.path.iter().filter_map(|row| rows.get(*row)) {
+            let Kind::Edit(target) = &row.kind else { continue };
+            let text = self.texts.get(&row.line).map(|text| row::clean(text));
+            let edit = text.and_then(Object::read);
+            let replacement = edit.as_ref().and_then(|edit| edit.get("replacement"));
+            let found = self.tree.find(rows, target);
+            self.edits.extend(found.zip(replacement.map(ToOwned::to_owned)));
+        }
+    }
+
+    fn id(&self, row: usize) -> Option<&str> {
+        self.ids.get(row)?.as_deref()
+    }
+
+    /// Where the path begins anew.
+    fn breaks(&self) -> Vec<Break> {
+        let kind = |place: usize| Some(&self.row(*self.path.get(place)?)?.kind);
+        let mut breaks: Vec<Break> = Vec::new();
+        for place in (0..self.path.len()).filter(|at| matches!(kind(*at), Some(Kind::Reset(_)))) {
+            // Model and thinking level that were said last before it belong to it.
+            let mut start = place;
+            while let Some(before) = start.checked_sub(1)
+                && matches!(kind(before), Some(Kind::ModelChange(_) | Kind::Thinking(_)))
+                && self.path.get(before).and_then(|row| self.followed.get(row)) == Some(&1)
+            {
+                start = before;
+            }
+            breaks.push(Break { start, reset: place });
+        }
+        breaks
+    }
+
+    fn files(&mut self) -> Vec<LaidFile> {
+        let breaks = self.breaks();
+        let starts: Vec<usize> =
+            breaks.iter().filter_map(|one| self.path.get(one.start)).copied().collect();
+        let mut rows: Vec<Vec<usize>> = vec![Vec::new(); breaks.len() + 1];
+        for (row, file) in self.segments(&starts).into_iter().enumerate() {
+            if self.id(row).is_some()
+                && let Some(rows) = rows.get_mut(file)
+            {
+                rows.push(row);
+            }
+        }
+        let mut files = Vec::new();
+        for (number, mut rows) in rows.into_iter().enumerate() {
+            let began = number.checked_sub(1).and_then(|number| breaks.get(number));
+            let ended = breaks.get(number);
+            let from = began.map_or(0, |began| began.start);
+            let to = ended.map_or(self.path.len(), |ended| ended.start);
+            let path = self.path.get(from..to).unwrap_or_default().to_vec();
+            let known = path.iter().rposition(|row| self.is_known(*row));
+            let tail: HashSet<usize> = path.iter().skip(known.unwrap_or(0)).copied().collect();
+            rows.retain(|row| !tail.contains(row));
+            // Nothing was said before the first reset.
+            if ended.is_some() && rows.is_empty() && tail.is_empty() {
+                continue;
+            }
+            let mut carried = began.map(|began| self.carried(began)).unwrap_or_default();
+            if known.is_none() && carried.is_empty() && !rows.is_empty() {
+                carried.extend(self.foothold(&path));
+            }
+            let last = carried.last().map(|laid| laid.id.clone());
+            let laid = |row: &usize| match &last {
+                Some(last) if Some(row) == path.first() => self.laid(*row, Some(last.clone())),
+                _ => self.laid(*row, self.parent(*row)),
+            };
+            let others: Vec<Laid> = rows.iter().filter_map(laid).collect();
+            let ends: Vec<Laid> =
+                path.iter().filter(|row| tail.contains(row)).filter_map(laid).collect();
+            let mut entries = match known {
+                Some(_) => [carried, others, ends].concat(),
+                None => [others, carried, ends].concat(),
+            };
+            if ended.is_none() && self.tree.leaf.is_none() && !entries.is_empty() {
+                let id = free_id(&mut self.taken, self.session.lines);
+                entries.push(Laid::made(id, None, Written::Root));
+            }
+            let reset = ended.and_then(|ended| self.path.get(ended.reset)).copied();
+            let ended_by = reset.and_then(|reset| self.row(reset)).map(|row| row.line);
+            files.push(LaidFile { ended_by, entries });
+        }
+        files
+    }
+
+    /// Whether OpenClaw 2026.7.1 knows the type of an entry, so that it can be its leaf.
+    fn is_known(&self, row: usize) -> bool {
+        let kind = self.row(row).map(|row| &row.kind);
+        !matches!(kind, None | Some(Kind::Reset(_) | Kind::Edit(_) | Kind::Newer | Kind::Unknown))
+    }
+
+    /// Something that OpenClaw 2026.7.1 finds as the leaf, where it would see through all of the path
+    /// and take another branch for it.
+    fn foothold(&mut self, path: &[usize]) -> Option<Laid> {
+        let parent = self.parent(*path.first()?);
+        let (_, thinking) = self.settings(&self.path);
+        let what = Written::Thinking(thinking.to_owned());
+        Some(Laid::made(free_id(&mut self.taken, self.session.lines), parent, what))
+    }
+
+    /// By row: how many of the rows where the path begins anew it follows, itself included.
+    fn segments(&self, starts: &[usize]) -> Vec<usize> {
+        let mut segments: Vec<Option<usize>> = vec![None; self.up.len()];
+        for start in 0..self.up.len() {
+            let mut way = Vec::new();
+            let mut at = Some(start);
+            let mut count = loop {
+                let Some(row) = at else { break 0 };
+                if let Some(known) = segments.get(row).copied().flatten() {
+                    break known;
+                }
+                way.push(row);
+                at = self.up.get(row).copied().flatten();
+            };
+            for row in way.into_iter().rev() {
+                count += usize::from(starts.contains(&row));
+                if let Some(segment) = segments.get_mut(row) {
+                    *segment = Some(count);
+                }
+            }
+        }
+        segments.into_iter().map(Option::unwrap_or_default).collect()
+    }
+
+    /// The parent that a row is written with: as it says, if it says one that is not there.
+    fn parent(&self, row: usize) -> Option<String> {
+        if let Some(up) = self.up.get(row).copied().flatten() {
+            return self.id(up).map(str::to_owned);
+        }
+        match self.row(row).map(|row| &row.parent) {
+            Some(Parent::Id(id)) if !self.known.contains(&**id) => Some(id.to_string()),
+            _ => None,
+        }
+    }
+
+    fn laid(&self, index: usize, parent: Option<String>) -> Option<Laid> {
+        let (row, id) = (self.row(index)?, self.id(index)?.to_owned());
+        let edit = self.edits.get(&index);
+        let is_removed = edit.is_some_and(|edit| edit.get() == "null");
+        let what = match &row.kind {
+            Kind::Message { is_bare, .. } => {
+                Written::Message { is_bare: *is_bare, edit: edit.cloned() }
+            }
+            Kind::Custom => Written::Custom { edit: edit.cloned() },
+            Kind::BranchSummary => Written::Summary { is_removed },
+            Kind::Compaction(kept) => Written::Boundary { first_kept: self.kept(index, kept) },
+            Kind::Reset(kept) => {
+                let first = self.firsts.get(&index);
+                let is_other = first.is_some_and(|first| kept.first.as_deref() != Some(first));
+                Written::Boundary { first_kept: first.filter(|_| is_other).cloned() }
+            }
+            _ => Written::Other,
+        };
+        // A line beside the conversation that became part of it.
+        let joins = row.is_side && self.followed.contains_key(&index);
+        Some(Laid { line: Some(row.line), id, parent, joins, what })
+    }
+
+    /// The first entry that the leaf's compaction keeps, where it does not say the id of one that all
+    /// readers know; its own id if it keeps nothing.
+    fn kept(&self, row: usize, kept: &Kept) -> Option<String> {
+        let first = kept.first.as_ref().filter(|_| kept.first_index.is_none());
+        let found = first.and_then(|id| self.tree.find(&self.session.rows, id));
+        let says_id = first.is_some() && found.is_none_or(|row| self.is_known(row));
+        let says_nothing =
+            first.is_none() && kept.first_index.is_none() && kept.compacted.is_none();
+        if says_id || says_nothing || self.compaction != Some(row) {
+            return None;
+        }
+        let place = self.path.iter().position(|other| *other == row)?;
+        let before = self.path.get(..place)?;
+        let place = first_kept(&self.session.rows, self.tree, before, kept);
+        let first = before.iter().skip(place).find(|row| self.is_known(**row));
+        self.id(*first.unwrap_or(&row)).map(str::to_owned)
+    }
+
+    /// What a file begins with that goes on after a reset: what the reset keeps, then the model and
+    /// the thinking level, if they were said before it.
+    fn carried(&mut self, began: &Break) -> Vec<Laid> {
+        let reset = self.path.get(began.reset).and_then(|row| self.row(*row));
+        let Some(Row { kind: Kind::Reset(kept), .. }) = reset else { return Vec::new() };
+        let kept = self.session.said_kept(self.tree, &self.path, began.reset, kept);
+        let kept = self.answered(kept);
+        // What it keeps may begin with what is not written here.
+        let first = kept.first().and_then(|row| self.id(*row)).map(str::to_owned);
+        let reset = self.path.get(began.reset).copied();
+        self.firsts.extend(reset.zip(first));
+        let mut carried: Vec<Laid> = Vec::new();
+        for (number, row) in kept.iter().enumerate() {
+            let parent = match number.checked_sub(1).and_then(|before| kept.get(before)) {
+                Some(before) => self.id(*before).map(str::to_owned),
+                None => self.parent(*row),
+            };
+            carried.extend(self.laid(*row, parent));
+        }
+        let own = self.path.get(began.start..began.reset).unwrap_or_default();
+        let there: Vec<usize> = kept.iter().chain(own).copied().collect();
+        let (model, thinking) = self.settings(self.path.get(..began.reset).unwrap_or_default());
+        let (own_model, own_thinking) = self.settings(&there);
+        let mut said = Vec::new();
+        if let Some(model) = model.filter(|model| own_model != Some(*model)) {
+            said.extend(self.session.models.get(model).cloned().map(Written::Model));
+        }
+        if thinking != own_thinking {
+            said.push(Written::Thinking(thinking.to_owned()));
+        }
+        for what in said {
+            let parent = match (carried.last(), self.path.get(began.start)) {
+                (Some(before), _) => Some(before.id.clone()),
+                (None, Some(start)) => self.parent(*start),
+                (None, None) => None,
+            };
+            let id = free_id(&mut self.taken, self.session.lines);
+            carried.push(Laid::made(id, parent, what));
+        }
+        carried
+    }
+
+    /// Without the results of calls that are not kept.
+    fn answered(&self, kept: Vec<usize>) -> Vec<usize> {
+        let mut maker = Maker::default();
+        let mut calls = HashSet::new();
+        kept.into_iter()
+            .filter(|index| {
+                let Some(row) = self.row(*index) else { return false };
+                let Kind::Message { role, is_bare, .. } = row.kind else { return false };
+                let text = self.texts.get(&row.line).map(|text| row::clean(text));
+                let edit = self.edits.get(index).map(|edit| &**edit);
+                let mut said = Vec::new();
+                maker.message(text.unwrap_or_default(), is_bare, edit, &mut said);
+                for message in said.iter().filter_map(|message| Object::read(message.json())) {
+                    if role == Role::Result {
+                        return shapes::id_of_result(&message)
+                            .is_some_and(|id| calls.contains(&id));
+                    }
+                    let content = message.get("content").map(shapes::calls).unwrap_or_default();
+                    calls.extend(content.into_iter().map(|(id, _)| id));
+                }
+                true
+            })
+            .collect()
+    }
+
+    /// Model and thinking level behind some rows of a path.
+    fn settings(&self, rows: &[usize]) -> (Option<row::ModelId>, &'s str) {
+        let (mut model, mut thinking) = (None, "off");
+        for row in rows.iter().filter_map(|row| self.row(*row)) {
+            match &row.kind {
+                Kind::Thinking(level) => thinking = level,
+                Kind::ModelChange(said) | Kind::Message { model: Some(said), .. } => {
+                    model = Some(*said);
+                }
+                _ => {}
+            }
+        }
+        (model, thinking)
+    }
+}
+
+/// A reset on the path, by places of the path.
+struct Break {
+    /// The first row that belongs to it.
+    start: usize,
+    reset: usize,
+}
+
+/// An id that no entry has, the same each time.
+fn free_id(taken: &mut HashSet<String>, line: usize) -> String {
+    let mut number = line as u64;
+    loop {
+        let id = format!("{number:08x}");
+        if taken.insert(id.clone()) {
+            return id;
+        }
+        number = number.wrapping_add(0x1000_0000);
+    }
+}
+
+/// Ends circles, the leaf's where its path ends.
+fn cut_circles(up: &mut [Option<usize>], leaf: Option<usize>) {
+    const OPEN: u8 = 1;
+    const DONE: u8 = 2;
+    let mut states = vec![0_u8; up.len()];
+    for start in leaf.into_iter().chain(0..up.len()) {
+        let mut way = Vec::new();
+        let mut at = start;
+        while let Some(state) = states.get_mut(at).filter(|state| **state == 0) {
+            *state = OPEN;
+            way.push(at);
+            let Some(next) = up.get(at).copied().flatten() else { break };
+            if states.get(next) == Some(&OPEN)
+                && let Some(link) = up.get_mut(at)
+            {
+                *link = None;
+                break;
+            }
+            at = next;
+        }
+        for row in way {
+            if let Some(state) = states.get_mut(row) {
+                *state = DONE;
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The lines of a file that [`super::layout`] laid out.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::layout::{Laid, Layout, Written};
+use super::messages::Maker;
+use super::row;
+use crate::json::object::Object;
+
+/// What no model is to see any more is written as a `custom` entry of this type.
+const REMOVED: &str = "quipu.removed";
+
+/// What a file's header has to say.
+#[derive(Debug, Clone, Copy)]
+pub struct Head<'a> {
+    /// The session's id.
+    pub id: &'a str,
+    /// When it began, for a session without a header.
+    pub time: &'a str,
+    /// The file of the session that it goes on from, where that has one.
+    pub parent: Option<&'a str>,
+    /// The id that the session has in the ledger, where its file cannot have it.
+    pub own: Option<&'a str>,
+}
+
+/// Under this name a header tells [`Head::own`].
+pub const OWN_ID: &str = "quipuSession";
+
+/// When a line says that it was written, milliseconds UTC.
+pub fn line_time(line: &str) -> Option<i64> {
+    Object::read(row::clean(line))?.get("timestamp").and_then(super::messages::time_of)
+}
+
+/// Writes the lines of one file, in its order.
+#[derive(Debug)]
+pub struct Writer {
+    maker: Maker,
+    /// The time of what has no line.
+    time: String,
+}
+
+impl Writer {
+    /// A new file. What has no time of its own is written with `time`.
+    pub fn new(layout: &Layout, time: &str) -> Writer {
+        let mut maker = Maker::default();
+        maker.has_hooks = layout.has_hooks;
+        Writer { maker, time: time.to_owned() }
+    }
+
+    /// The header: as it was written, but for its version and whom it names.
+    pub fn header(&self, line: Option<&str>, head: &Head<'_>) -> String {
+        let read = line.map(row::clean).and_then(Object::read);
+        let mut object = read.unwrap_or_else(|| {
+            let mut object = Object::default();
+            object.put("type", &"session");
+            object.put("version", &3);
+            object.put("id", &head.id);
+            object.put("timestamp", &head.time);
+            object.put("cwd", &"");
+            object
+        });
+        let says_version = object.get("version").is_some_and(|version| version.get() == "3");
+        if !says_version {
+            object.put("version", &3);
+        }
+        object.put("id", &head.id);
+        if let Some(parent) = head.parent {
+            object.put("parentSession", &parent);
+        }
+        if let Some(own) = head.own {
+            object.put(OWN_ID, &own);
+        }
+        text(&object)
+    }
+
+    /// The lines of an entry, usually one, each with its newline.
+    pub fn entry(&mut self, laid: &Laid, line: &str) -> String {
+        let line = row::clean(line);
+        let read = if laid.line.is_some() { Object::read(line) } else { self.made(laid) };
+        let Some(mut object) = read else { return String::new() };
+        let mut is_changed = laid.line.is_none() || laid.joins;
+        if laid.joins {
+            object.take("appendMode");
+        }
+        match &laid.what {
+            Written::Message { is_bare, edit } => {
+                return self.message(laid, line, object, *is_bare, edit.as_deref());
+            }
+            Written::Custom { edit } => {
+                let mut said = Vec::new();
+                self.maker.custom(line, edit.as_deref(), &mut said);
+                match said.first().map(|message| Object::read(message.json())) {
+                    None => return removed(laid, &object),
+                    Some(Some(mut message)) if edit.is_some() => {
+                        let content = message.take("content").map(Cow::into_owned);
+                        object.put("content", &content);
+                        is_changed = true;
+                    }
+                    Some(_) => {}
+                }
+            }
+            Written::Summary { is_removed: true } => return removed(laid, &object),
+            Written::Summary { is_removed: false } => {
+                if object.has("branchPoint") && !object.has("fromId") {
+                    object.rename("branchPoint", "fromId");
+                    is_changed = true;
+                }
+            }
+            Written::Boundary { first_kept: Some(first) } => {
+                object.take("firstKeptEntryIndex");
+                object.put("firstKeptEntryId", first);
+                is_changed = true;
+            }
+            Written::Boundary { first_kept: None } => {}
+            Written::Other => {
+                let is_model = object.text("type").is_some_and(|name| name == "model_change");
+                if is_model && object.has("model") && !object.has("modelId") {
+                    object.rename("model", "modelId");
+                    is_changed = true;
+                }
+            }
+            Written::Model(_) | Written::Thinking(_) | Written::Root => {}
+        }
+        if !is_changed && is_placed(laid, &object) {
+            return format!("{line}\n");
+        }
+        object.put("id", &laid.id);
+        object.put("parentId", &laid.parent);
+        text(&object)
+    }
+
+    /// What stands in no line.
+    fn made(&self, laid: &Laid) -> Option<Object<'static>> {
+        let mut object = Object::default();
+        let type_name = match &laid.what {
+            Written::Model(_) => "model_change",
+            Written::Thinking(_) => "thinking_level_change",
+            Written::Root => "leaf",
+            _ => return None,
+        };
+        object.put("type", &type_name);
+        object.put("id", &laid.id);
+        object.put("parentId", &laid.parent);
+        object.put("timestamp", &self.time);
+        match &laid.what {
+            Written::Model(model) => {
+                object.put("provider", &model.provider.as_deref().unwrap_or_default());
+                object.put("modelId", &model.model_id.as_deref().unwrap_or_default());
+            }
+            Written::Thinking(level) => object.put("thinkingLevel", level),
+            _ => object.put("targetId", &None::<&str>),
+        }
+        Some(object)
+    }
+
+    /// A message in pi's shape; results that stand inside of another message become entries before
+    /// it.
+    fn message(
+        &mut self,
+        laid: &Laid,
+        line: &str,
+        object: Object<'_>,
+        is_bare: bool,
+        edit: Option<&RawValue>,
+    ) -> String {
+        let mut said = Vec::new();
+        self.maker.message(line, is_bare, edit, &mut said);
+        let Some((last, before)) = said.split_last() else { return removed(laid, &object) };
+        let is_same = !is_bare
+            && !laid.joins
+            && before.is_empty()
+            && object.get("message").is_some_and(|message| message.get() == last.json());
+        if is_same && is_placed(laid, &object) {
+            return format!("{line}\n");
+        }
+        let mut lines = String::new();
+        let mut parent = laid.parent.clone();
+        for (number, message) in said.iter().enumerate() {
+            let id = match number + 1 == said.len() {
+                true => laid.id.clone(),
+                false => format!("{}-{number}", laid.id),
+            };
+            let mut entry = Object::default();
+            if !is_bare {
+                entry = object.clone();
+            }
+            entry.put("type", &"message");
+            entry.put("id", &id);
+            entry.put("parentId", &parent);
+            if !entry.has("timestamp") {
+                entry.put("timestamp", &self.time_of(&object));
+            }
+            entry.put("message", &message);
+            lines.push_str(&text(&entry));
+            parent = Some(id);
+        }
+        lines
+    }
+
+    /// A bare message's own time, or the session's.
+    fn time_of(&self, object: &Object<'_>) -> String {
+        let millis = object.get("timestamp").and_then(super::messages::time_of);
+        millis.map_or_else(|| self.time.clone(), |millis| crate::time::Timestamp(millis).to_iso())
+    }
+}
+
+/// Whether a line says what it is to say about its place.
+fn is_placed(laid: &Laid, object: &Object<'_>) -> bool {
+    let says_parent = match object.get("parentId") {
+        None => false,
+        Some(said) if said.get() == "null" => laid.parent.is_none(),
+        Some(said) => crate::json::object::text(said).as_deref() == laid.parent.as_deref(),
+    };
+    says_parent && object.text("id").is_some_and(|id| id == laid.id)
+}
+
+/// An entry that stands where it stood and that no model sees.
+fn removed(laid: &Laid, object: &Object<'_>) -> String {
+    let mut data = Object::default();
+    data.put("entry", object);
+    let mut line = Object::default();
+    let message = object.get("message").and_then(|message| Object::read(message.get()));
+    let word = |name: &str| message.as_ref()?.text(name).map(Cow::into_owned);
+    match (word("role").as_deref(), word("provider"), word("model")) {
+        // The model that answered stays the one in use.
+        (Some("assistant"), Some(provider), Some(model)) => {
+            line.put("type", &"model_change");
+            line.put("provider", &provider);
+            line.put("modelId", &model);
+        }
+        _ => line.put("type", &"custom"),
+    }
+    line.put("customType", &REMOVED);
+    line.put("data", &data);
+    line.put("id", &laid.id);
+    line.put("parentId", &laid.parent);
+    if let Some(time) = object.get("timestamp") {
+        line.put("timestamp", &time);
+    }
+    text(&line)
+}
+
+fn text(object: &Object<'_>) -> String {
+    object.json().map(|json| format!("{}\n", json.get())).unwrap_or_default()
+}
