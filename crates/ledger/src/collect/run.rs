@@ -28,7 +28,7 @@ const UNIT: u64 = 1 << 20;
 const MOST_FILES: usize = 512;
 
 /// A transaction of a bulk import ends at this weight, or earlier if somebody waits, …
-const TRANSACTION: usize = 128 << 20;
+const TRANSACTION: usize = 64 << 20;
 
 /// … or after this time: an import that is killed has not lost more than that.
 const LONGEST_TRANSACTION: Duration = Duration::from_secs(1);

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::postings::{Number, Postings, Sizes};
+use super::postings::{Number, Postings, Sizes, first_bytes};
 use super::segment::Segment;
 use crate::ids::EntryId;
 use crate::varint::Bytes;
@@ -81,11 +81,7 @@ impl Eq for Head<'_> {}
 
 fn head(lists: &[Entries], list: usize, rank: usize) -> Option<Head<'_>> {
     let (word, entries) = lists.get(list)?.postings.word(rank)?;
-    let mut first = [0; 8];
-    for (to, from) in first.iter_mut().zip(word) {
-        *to = *from;
-    }
-    Some(Head { first: u64::from_be_bytes(first), word, list, rank, entries })
+    Some(Head { first: first_bytes(word), word, list, rank, entries })
 }
 
 /// Writes all words of all lists, which are in the order of their entries.

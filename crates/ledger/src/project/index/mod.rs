@@ -28,7 +28,7 @@ use segment::{Output, Segment};
 use structure::Structure;
 
 /// More bytes of words do not wait.
-const MOST: usize = 16 << 20;
+const MOST: usize = 8 << 20;
 
 /// Words of entries that are not in the index yet.
 #[derive(Debug, Default)]

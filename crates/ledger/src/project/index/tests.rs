@@ -81,7 +81,8 @@ fn entries(count: i64) -> Vec<Entry> {
             let often = "the ".repeat((id % 90) as usize + 1);
             let prose =
                 if id % 1000 < 900 { format!("{often} Übung {}", word(id)) } else { word(3) };
-            let texts = [prose, word(id / 3), format!("a{id} {}", word(id * 5)), String::new()];
+            let long = format!("beginnings{} beginning", id % 37);
+            let texts = [prose, word(id / 3), format!("a{id} {}", word(id * 5)), long];
             (id * 200 + if id % 50 == 0 { 150 } else { 0 }, texts)
         })
         .collect()
@@ -91,7 +92,7 @@ fn entries(count: i64) -> Vec<Entry> {
 /// (After a thousand pages it begins a new one although there is room, because it pauses there.)
 #[test]
 fn pages_are_those_that_fts5_writes() {
-    for (page, count) in [(32, 180), (50, 300), (200, 900), (8000, 4000)] {
+    for (page, count) in [(32, 120), (50, 200), (200, 700), (8000, 4000)] {
         let entries = entries(count);
         let (theirs, ours) = (ledger(page), ledger(page));
         for (at, entry) in entries.iter().enumerate() {
