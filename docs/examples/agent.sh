@@ -8,7 +8,8 @@ model() {
     printf '{"role":"assistant","content":"You have said %d things.","model":"parrot"}\n' "$said"
 }
 
-quipu session leaf "$key" >/dev/null 2>&1 || quipu session new --key "$key" >/dev/null
+# Whoever comes second finds the key taken, and goes on with it.
+quipu session new --key "$key" >/dev/null 2>&1
 
 while IFS= read -r prompt; do
     quipu session begin "$key" --text "$prompt" >/dev/null || exit

@@ -202,7 +202,7 @@ pub enum Error {
     },
 
     /// Something of that name is there already.
-    #[error("there is a {what} `{name}` already")]
+    #[error("the {what} `{name}` is there already")]
     Exists {
         /// `session`, `entry`.
         what: &'static str,

@@ -15,6 +15,9 @@ use crate::lock::WriteLock;
 use crate::opened::{FileId, Opened};
 use crate::{Error, Result, Trouble, frozen, schema};
 
+/// However long somebody waited for a turn, SQLite is asked for so long.
+const LEAST_WAIT: Duration = Duration::from_millis(50);
+
 /// How long a writer waits for another one.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
@@ -166,15 +169,20 @@ impl Ledger {
             return Err(Error::Stopped);
         }
         let wait = self.hurry.map_or(self.longest_wait, |hurry| hurry.wait);
+        let began = Instant::now();
         let held = self.lock.as_ref().map(|lock| lock.acquire(wait));
         // Whoever is in a hurry does not stand in a second queue.
         if self.hurry.is_some() && held.as_ref().is_some_and(|held| !held.is_held()) {
             return Err(Error::Busy { path: self.path.clone(), seconds: 0 });
         }
+        // What was spent in our queue is not spent in SQLite's once more.
+        let left = wait.saturating_sub(began.elapsed()).max(LEAST_WAIT.min(wait));
+        self.conn.busy_timeout(left)?;
         let tx = self
             .conn
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(|error| busy(error, &self.path))?;
+        tx.busy_timeout(wait)?;
         // Nobody swaps the file while somebody writes; whoever comes after a swap sees it here.
         if !self.opened.is_at(&self.path) {
             return Err(Error::Replaced { path: self.path.clone() });

@@ -12,6 +12,9 @@ use crate::time::Timestamp;
 /// An entry of more bytes than this is refused: nobody could read it whole.
 pub const LONGEST: usize = crate::record::DECODE_LIMIT - 4096;
 
+/// What is nested deeper is refused: most readers of JSON stop at 128, and an entry stands in one.
+const DEEPEST: usize = 120;
+
 /// An id of more bytes than this is refused.
 const LONGEST_ID: usize = 128;
 
@@ -24,6 +27,9 @@ pub enum Refusal {
     /// It is too long.
     #[error("{0} bytes are too long; at most {LONGEST} are kept in one entry")]
     TooLong(usize),
+    /// Readers do not go that deep.
+    #[error("it is nested more than {DEEPEST} deep")]
+    TooDeep,
     /// Nobody would understand it.
     #[error("there is no entry type {0:?}; `custom` takes data of your own")]
     UnknownType(String),
@@ -132,6 +138,9 @@ impl NewEntry {
         let json = json.trim();
         if json.len() > LONGEST {
             return Err(Refusal::TooLong(json.len()));
+        }
+        if is_deep(json) {
+            return Err(Refusal::TooDeep);
         }
         let object: Object<'_> = serde_json::from_str(json)
             .map_err(|error| Refusal::NotAnObject(without_text(&error)))?;
@@ -285,6 +294,24 @@ pub fn mirror(text: &str) -> String {
     .to_string()
 }
 
+/// Whether lists and objects stand too deep in each other.
+fn is_deep(json: &str) -> bool {
+    let (mut depth, mut in_text, mut bytes) = (0_usize, false, json.bytes());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' if in_text => drop(bytes.next()),
+            b'"' => in_text = !in_text,
+            b'[' | b'{' if !in_text => depth += 1,
+            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEEPEST {
+            return true;
+        }
+    }
+    false
+}
+
 fn known_type(name: &str) -> Result<&'static str, Refusal> {
     let known = TYPES.iter().map(|(known, _)| *known).find(|known| *known == name);
     known.ok_or_else(|| Refusal::UnknownType(short(name)))
@@ -410,6 +437,8 @@ mod tests {
             let refused = line(json);
             assert!(refused.starts_with("refused: ") && refused.contains(why), "{json}: {refused}");
         }
+        let deep = format!(r#"{{"role":"user","content":{}{}}}"#, "[".repeat(200), "]".repeat(200));
+        assert!(matches!(NewEntry::read(&deep), Err(Refusal::TooDeep)));
         let long = format!(r#"{{"role":"user","content":"{}"}}"#, "a".repeat(LONGEST));
         assert!(matches!(NewEntry::read(&long), Err(Refusal::TooLong(_))));
     }

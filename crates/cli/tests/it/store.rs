@@ -86,6 +86,16 @@ fn conflicts_and_refusals_are_told_to_scripts_and_people() {
     assert!(!bad.stderr.contains("secret"), "{bad}");
     assert_eq!(said(&home, &id), ["hello", "kept"]);
 
+    let torn = home
+        .command(["session", "append", &id])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut torn = torn.unwrap();
+    torn.stdin.take().unwrap().write_all(b"{\"role\":\"user\",\"content\":\"\xff\"}\n").unwrap();
+    assert_eq!(torn.wait_with_output().unwrap().status.code(), Some(2));
+
     let again = ["session", "append", &id, "--key", "run-1"];
     let line = "{\"role\":\"user\",\"content\":\"once\"}";
     let first = home.feed(&again, line).json();

@@ -1,9 +1,10 @@
 //! Finds the session that a person means.
 
-use rusqlite::Connection;
+use quipu_transcript::key::SessionKey;
+use rusqlite::{Connection, Row};
 
 use crate::ids::SessionRow;
-use crate::{Error, Result};
+use crate::{Error, Result, store};
 
 /// Begins a statement about the session `?1` and all that work for it, directly or not: the rows of
 /// `family`.
@@ -26,19 +27,24 @@ const LAST: &str = "last";
 /// The session that `name` means: its id or an unambiguous beginning of it, `AGENT/ID`, the key
 /// that leads to it, or `last`.
 pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
-    let matches = |condition: &str, name: &str| -> Result<Vec<(SessionRow, String)>> {
+    let matches = |condition: &str, name: &str| -> Result<Vec<Found>> {
         // Agents may use the same id; then the agent's name has to be said before it.
         let mut statement = conn.prepare(&format!(
-            "SELECT id, CASE WHEN count(*) OVER (PARTITION BY session_id) > 1 AND agent <> ''
-                             THEN agent || '/' || session_id ELSE session_id END
+            "SELECT id, CASE WHEN count(*) OVER (PARTITION BY session_id, agent) > 1
+                             THEN format || '/' || session_id
+                             WHEN count(*) OVER (PARTITION BY session_id) > 1 AND agent <> ''
+                             THEN agent || '/' || session_id ELSE session_id END,
+                    session_id, format = 'native'
                FROM sessions WHERE {condition} ORDER BY id LIMIT 20"
         ))?;
-        Ok(statement
-            .query_map([name], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<Result<_, _>>()?)
+        Ok(statement.query_map([name], Found::from_row)?.collect::<Result<_, _>>()?)
     };
     if name.is_empty() {
         return Err(Error::NoMatch { what: "session", name: name.to_owned() });
+    }
+    // A key of our own sessions leads to one of them, however it is spelled.
+    if let Some(own) = store::by_key(conn, &SessionKey::parse(name))? {
+        return Ok(own.row);
     }
     let mut found = matches("session_id = ?1", name)?;
     if found.is_empty()
@@ -60,7 +66,7 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
         found = matches(&format!("instr(session_id, '/') > 0 AND {stem}"), name)?;
     }
     if found.is_empty() {
-        found = matches("agent || '/' || session_id = ?1", name)?;
+        found = matches("?1 IN (agent || '/' || session_id, format || '/' || session_id)", name)?;
     }
     if found.is_empty()
         && let Some((parent, own)) = name.rsplit_once('/')
@@ -68,30 +74,56 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
         // A beginning of the agent's or the parent's id, and all of a sub-agent's name or a
         // beginning of the session's id.
         let mut statement = conn.prepare(
-            "SELECT id, session_id FROM sessions
+            "SELECT id, session_id, session_id, format = 'native' FROM sessions
               WHERE (substr(session_id, 1, length(?1)) = ?1
                      AND substr(session_id, -length(?2) - 1) = '/' || ?2)
                  OR (agent = ?1 AND substr(session_id, 1, length(?2)) = ?2)
               ORDER BY id LIMIT 20",
         )?;
-        found = statement
-            .query_map([parent, own], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<Result<_, _>>()?;
+        found = statement.query_map([parent, own], Found::from_row)?.collect::<Result<_, _>>()?;
     }
     if found.is_empty() {
         // Of all sessions that a key led to, the one where it leads now.
         let now = "session_id IN (SELECT session_id FROM session_keys WHERE key = ?1)";
-        found = matches(&format!("key = ?1 AND {now}"), name)?;
+        found = matches(&format!("key = ?1 AND {OF_ITS_AGENT} AND {now}"), name)?;
     }
     if found.is_empty() {
-        found = matches("key = ?1", name)?;
+        found = matches(&format!("key = ?1 AND {OF_ITS_AGENT}"), name)?;
+    }
+    // What was imported and is collected too goes on here.
+    let is_one = found.windows(2).all(|pair| match pair {
+        [one, other] => one.id == other.id,
+        _ => true,
+    });
+    let own = found.iter().filter(|found| found.is_native).count();
+    if found.len() > 1 && is_one && own == 1 {
+        found.retain(|found| found.is_native);
     }
     match found.as_slice() {
         [] => Err(Error::NoMatch { what: "session", name: name.to_owned() }),
-        [(row, _)] => Ok(*row),
+        [found] => Ok(found.row),
         several => Err(Error::Ambiguous {
             name: name.to_owned(),
-            candidates: several.iter().map(|(_, id)| id.clone()).collect(),
+            candidates: several.iter().map(|found| found.shown.clone()).collect(),
         }),
+    }
+}
+
+/// A key leads to sessions of its own agent only, whatever an index says.
+const OF_ITS_AGENT: &str = "(instr(?1, 'agent:') <> 1
+    OR lower(agent) = lower(substr(?1, 7, instr(substr(?1, 7), ':') - 1)))";
+
+/// A session that may be meant.
+struct Found {
+    row: SessionRow,
+    /// What tells it from the others.
+    shown: String,
+    id: String,
+    is_native: bool,
+}
+
+impl Found {
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Found> {
+        Ok(Found { row: row.get(0)?, shown: row.get(1)?, id: row.get(2)?, is_native: row.get(3)? })
     }
 }

@@ -71,6 +71,7 @@ fn copy(work: &mut Work<'_, '_>, from: SessionRow, fork: &Fork<'_>) -> Result<Na
         key: fork.key,
         cwd: fork.cwd.or(parent.cwd.as_deref()),
         parent: Some(&parent.id),
+        takes_key: false,
         fields,
     };
     let session = create(work, &new)?;

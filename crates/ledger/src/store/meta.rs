@@ -89,13 +89,22 @@ pub(super) fn check(fields: &Map<String, Value>) -> Result<()> {
 
 /// What was patched.
 pub(super) fn noted(conn: &Connection, session: &NativeSession) -> Result<Map<String, Value>> {
-    let (Some(index), Some(key)) = (index_of(conn, &session.agent)?, key_of(conn, session)?) else {
-        return Ok(Map::new());
-    };
-    let fields: String = conn
+    let Some(key) = key_of(conn, session)? else { return Ok(Map::new()) };
+    Ok(of_key(conn, &session.agent, &key)?.unwrap_or_default())
+}
+
+/// What was patched of a key, as it is spelled where it is noted.
+pub(super) fn of_key(
+    conn: &Connection,
+    agent: &str,
+    key: &str,
+) -> Result<Option<Map<String, Value>>> {
+    let Some(index) = index_of(conn, agent)? else { return Ok(None) };
+    let fields: Option<String> = conn
         .prepare_cached("SELECT fields FROM session_keys WHERE source = ?1 AND key = ?2")?
-        .query_row((index, key), |row| row.get(0))?;
-    Ok(serde_json::from_str(&fields).unwrap_or_default())
+        .query_row((index, key), |row| row.get(0))
+        .optional()?;
+    Ok(fields.map(|fields| serde_json::from_str(&fields).unwrap_or_default()))
 }
 
 /// What the session's entries say. What they do not say is left out.

@@ -23,11 +23,10 @@ mod work;
 use std::path::Path;
 use std::time::Duration;
 
-use quipu_transcript::key::SessionKey;
-
 pub use append::{Append, Appended, Expect};
 pub use fork::Fork;
 pub use route::Routed;
+pub(crate) use sessions::by_key;
 pub use sessions::{NativeSession, NewSession};
 pub use tree::{Branch, Node};
 
@@ -126,9 +125,6 @@ impl Store {
     /// The row of the session that is meant: by the key that leads to it now, its id, or the
     /// beginning of its id. The first two take the same time however many sessions there are.
     pub fn find(&self, name: &str) -> Result<SessionRow> {
-        match self.by_key(&SessionKey::parse(name))? {
-            Some(session) => Ok(session.row),
-            None => crate::query::find_session(&self.ledger, name),
-        }
+        crate::query::find_session(&self.ledger, name)
     }
 }

@@ -10,10 +10,13 @@ use rusqlite::Connection;
 use serde_json::{Map, Value, json};
 
 use super::append::{Append, append};
-use super::sessions::{NewSession, bind, by_key, create, noted_as};
+use super::sessions::{NewSession, bind, by_id, by_key, create, noted_as};
 use super::work::Work;
 use super::{NativeSession, Store, meta};
 use crate::Result;
+
+/// Where a chat was switched to, among what is noted about its key.
+const SWITCHED: &str = "quipu:switchedTo";
 
 /// So many sessions are listed in a chat.
 const LISTED: usize = 20;
@@ -56,10 +59,10 @@ impl Store {
         now: i64,
         zone: &TimeZone,
     ) -> Result<Routed> {
-        let key = key_for(settings, inbound);
+        let chat = key_for(settings, inbound);
         let admission = self.admit(&settings.admission, inbound, now)?;
         let routed = Routed {
-            key: key.as_str().to_owned(),
+            key: chat.as_str().to_owned(),
             session: None,
             created: false,
             reset: None,
@@ -70,9 +73,11 @@ impl Store {
         if !routed.admission.is_admitted() {
             return Ok(routed);
         }
-        let asked = Asked { settings, inbound, now, zone, key: &key };
         self.write(&mut |work| {
             let mut routed = routed.clone();
+            let key = switched_to(work.tx, &chat)?.unwrap_or_else(|| chat.clone());
+            let asked = Asked { settings, inbound, now, zone, chat: &chat, key: &key };
+            routed.key = key.as_str().to_owned();
             asked.obey(work, &mut routed)?;
             Ok(routed)
         })
@@ -85,6 +90,9 @@ struct Asked<'a> {
     inbound: &'a Inbound,
     now: i64,
     zone: &'a TimeZone,
+    /// The key of the chat that it stands in …
+    chat: &'a SessionKey,
+    /// … and the one that the chat was switched to, or the same.
     key: &'a SessionKey,
 }
 
@@ -95,7 +103,7 @@ impl Asked<'_> {
             && !command.is_allowed(self.settings, self.inbound)
         {
             routed.session = by_key(work.tx, self.key)?;
-            routed.reply = Some("Only the owner can do that in a group.".to_owned());
+            routed.reply = Some("Only the owner can do that here.".to_owned());
             return Ok(());
         }
         match command {
@@ -156,6 +164,7 @@ impl Asked<'_> {
         let new = NewSession {
             agent: Some(self.inbound.agent.as_str()),
             key: Some(&key),
+            takes_key: true,
             fields: self.origin(),
             ..NewSession::default()
         };
@@ -188,14 +197,31 @@ impl Asked<'_> {
             return Ok(());
         };
         let target = switch_target(&self.inbound.agent, to);
-        let target = target.map(|key| by_key(work.tx, &key)).transpose()?.flatten();
-        let Some(session) = target else {
+        let found = target.as_ref().map(|key| by_key(work.tx, key)).transpose()?.flatten();
+        let (Some(target), Some(session)) = (target, found) else {
             let unknown = "There is no such session. /sessions lists them.";
             routed.reply = Some(unknown.to_owned());
             return Ok(());
         };
-        let key = self.spelled(work.tx)?;
-        bind(work, &session, &key, self.origin())?;
+        // The chat's own key keeps its session, so that one can come back.
+        let own = match noted_as(work.tx, self.chat)? {
+            Some((key, id)) => by_id(work.tx, self.inbound.agent.as_str(), &id)?.zip(Some(key)),
+            None => None,
+        };
+        let (own, chat) = match own {
+            Some(own) => own,
+            None => {
+                let key = self.chat.as_str();
+                let agent = Some(self.inbound.agent.as_str());
+                let new = NewSession { agent, key: Some(key), ..NewSession::default() };
+                (create(work, &new)?, key.to_owned())
+            }
+        };
+        let is_back = own.id == session.id;
+        let to = if is_back { Value::Null } else { target.as_str().into() };
+        let switch = Map::from_iter([(SWITCHED.to_owned(), to)]);
+        bind(work, &own, &chat, switch)?;
+        routed.key = if is_back { chat } else { target.as_str().to_owned() };
         routed.reply = Some("The conversation goes on in that session.".to_owned());
         routed.session = Some(session);
         Ok(())
@@ -262,6 +288,17 @@ impl Asked<'_> {
         }
         fields
     }
+}
+
+/// The key that a chat was switched to, if it was and that still leads somewhere.
+fn switched_to(conn: &Connection, chat: &SessionKey) -> Result<Option<SessionKey>> {
+    let Some((key, _)) = noted_as(conn, chat)? else { return Ok(None) };
+    let Some(fields) = meta::of_key(conn, chat.agent().unwrap_or_default(), &key)? else {
+        return Ok(None);
+    };
+    let to = fields.get(SWITCHED).and_then(Value::as_str).map(SessionKey::parse);
+    let Some(to) = to.filter(|to| to.agent() == chat.agent()) else { return Ok(None) };
+    Ok(by_key(conn, &to)?.map(|_| to))
 }
 
 /// When a session began, or last started over, and when somebody last spoke.

@@ -4,6 +4,7 @@ use quipu_transcript::format::Origin;
 use quipu_transcript::formats::native;
 use quipu_transcript::key::{Kind, SessionKey};
 use quipu_transcript::native::header;
+use quipu_transcript::routing::AgentId;
 use quipu_transcript::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value};
@@ -44,6 +45,8 @@ pub struct NewSession<'a> {
     pub cwd: Option<&'a str>,
     /// The id of the session that it goes on from.
     pub parent: Option<&'a str>,
+    /// The key may lead to another session, which then has none of its own any more.
+    pub takes_key: bool,
     /// What else is noted about it, under the names of OpenClaw's index.
     pub fields: Map<String, Value>,
 }
@@ -82,6 +85,14 @@ pub(super) fn create(work: &mut Work<'_, '_>, new: &NewSession<'_>) -> Result<Na
             key.as_str().escape_debug()
         )));
     }
+    if AgentId::parse(agent).ok().as_ref().map(AgentId::as_str) != Some(agent) {
+        return Err(Error::refused("an agent's name is small letters, digits, - and _"));
+    }
+    if let (Some(key), false) = (&key, new.takes_key)
+        && by_key(work.tx, key)?.is_some()
+    {
+        return Err(Error::Exists { what: "session of the key", name: key.as_str().to_owned() });
+    }
     meta::check(&new.fields)?;
     let id = match new.id {
         Some(id) => id.to_owned(),
@@ -89,9 +100,10 @@ pub(super) fn create(work: &mut Work<'_, '_>, new: &NewSession<'_>) -> Result<Na
     };
     let is_printable = |text: &str| !text.chars().any(char::is_control);
     let path = native::transcript_path(agent, &id)
-        .filter(|_| is_printable(&id) && is_printable(agent))
+        // What looks like a key is looked for as one.
+        .filter(|_| is_printable(&id) && !id.starts_with("agent:"))
         .ok_or_else(|| {
-            Error::refused("ids of agents and sessions are 1 to 180 printable characters")
+            Error::refused("a session's id is 1 to 180 printable characters, and no key")
         })?;
     let key = match &key {
         Some(key) => key.as_str().to_owned(),
@@ -211,7 +223,7 @@ pub(super) fn by_id(conn: &Connection, agent: &str, id: &str) -> Result<Option<N
     Ok(Some(NativeSession { row, agent, id, source, generation, origin }))
 }
 
-pub(super) fn by_key(conn: &Connection, key: &SessionKey) -> Result<Option<NativeSession>> {
+pub(crate) fn by_key(conn: &Connection, key: &SessionKey) -> Result<Option<NativeSession>> {
     let Some(agent) = key.agent() else { return Ok(None) };
     match noted_as(conn, key)? {
         Some((_, session)) => by_id(conn, agent, &session),

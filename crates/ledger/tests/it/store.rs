@@ -281,10 +281,41 @@ fn r63_a_key_leads_to_sessions_of_its_own_agent_only() {
     assert_eq!(by("telegram:dm:7"), None);
     let wrong = store.create(&new(Some("main"), Some("agent:work:main"), None));
     assert!(matches!(wrong, Err(Error::Refused { .. })));
+    let taken = store.create(&new(None, Some(dm), Some("other")));
+    assert!(matches!(taken, Err(Error::Exists { what: "session of the key", .. })));
+    for id in ["agent:work:main", "a\nb", ""] {
+        assert!(store.create(&new(None, None, Some(id))).is_err(), "{id:?}");
+    }
+    assert!(store.create(&new(Some("../x"), None, None)).is_err());
     assert!(matches!(
-        store.create(&new(None, Some(dm), Some("same"))),
+        store.create(&new(None, None, Some("same"))),
         Err(Error::Exists { what: "session", .. })
     ));
+}
+
+#[test]
+fn r63_what_is_imported_does_not_lead_to_other_agents() {
+    let home = Home::new();
+    let folder = ".openclaw/agents/main/sessions";
+    let header =
+        r#"{"type":"session","version":3,"id":"s1","timestamp":"2026-01-01T00:00:00.000Z"}"#;
+    home.write(&format!("{folder}/s1.jsonl"), format!("{header}\n"));
+    let entry = r#"{"sessionId":"s1","updatedAt":1770000000000}"#;
+    home.write(
+        &format!("{folder}/sessions.json"),
+        format!(r#"{{"agent:other:main":{entry},"agent:main:main":{entry}}}"#),
+    );
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    store.import(&home.path(".openclaw"), &mut |_| {}).unwrap();
+    assert!(matches!(store.find("agent:other:main"), Err(Error::NoMatch { .. })));
+    let own = store.find("agent:main:main").unwrap();
+    // Collected as well, it is still the one that can be gone on with.
+    home.sync();
+    let store = Store::open(&home.ledger_path()).unwrap();
+    assert_eq!(store.find("agent:main:main").unwrap(), own);
+    assert_eq!(store.find("s1").unwrap(), own);
+    assert_ne!(store.find("openclaw/s1").unwrap(), own);
+    assert!(matches!(store.find("agent:other:main"), Err(Error::NoMatch { .. })));
 }
 
 #[test]

@@ -139,6 +139,10 @@ fn r72_the_chat_commands() {
     let back = route(&mut store, &apart, &direct("8", "/session agent:work:main"));
     assert_eq!(back.session, Some(session.clone()));
     assert!(back.reply.unwrap().contains("no such session"));
+    // And back to where it was.
+    let home_again = route(&mut store, &apart, &direct("8", "/session telegram:dm:8"));
+    assert_eq!(home_again.session, other.session);
+    assert_eq!(route(&mut store, &apart, &direct("8", "here")).session, other.session);
     // Nobody else may look or switch there.
     let nosy = route(&mut store, &apart, &direct("9", "/sessions"));
     assert!(!nosy.reply.unwrap().contains("telegram:dm:8"));

@@ -6,7 +6,7 @@ use quipu_ledger::store::{Append, Expect};
 
 use super::super::Context;
 use super::{How, open, tell};
-use crate::error::{CommandError, Result};
+use crate::error::{CommandError, Kind, Result};
 
 /// More than this on one line of standard input is no entry.
 const LONGEST: u64 = 64 << 20;
@@ -96,7 +96,9 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             continue;
         }
         number += 1;
-        let text = String::from_utf8_lossy(&line);
+        let text = std::str::from_utf8(&line).map_err(|_| {
+            CommandError::new(format!("line {number} is not UTF-8; nothing of it was written"))
+        })?;
         // Later lines go on from the ones before.
         let expected_leaf = match (&args.how.expect_leaf, &leaf) {
             (None, _) => Expect::Any,
@@ -109,14 +111,24 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             number => format!("{key}#{number}"),
         });
         let how = Append { expected_leaf, key: key.as_deref() };
-        let appended = store.append(&session, &text, how);
-        let appended = tell(context, appended).map_err(|error| match number {
+        let appended = store.append(&session, text, how);
+        let appended = tell(context, appended).map_err(unheard).map_err(|error| match number {
             1 => error,
             number => error.about(format!("line {number}")),
         })?;
         // Whoever waits for the answer before it goes on must not wait for ever.
-        context.output.flush()?;
+        context.output.flush().map_err(|error| unheard(error.into()))?;
         leaf = Some(appended.leaf);
+    }
+}
+
+/// Whoever does not read the answers does not know what was written, which is no success here.
+fn unheard(error: CommandError) -> CommandError {
+    match error.kind {
+        Kind::PipeClosed => CommandError::new(
+            "nobody reads the answers any more; what comes after the last one was not written",
+        ),
+        _ => error,
     }
 }
 
@@ -147,5 +159,5 @@ pub(super) fn standard_input() -> Result<String> {
     read.map_err(|error| {
         CommandError::from_source(error.into()).about("cannot read standard input")
     })?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    String::from_utf8(text).map_err(|_| CommandError::new("standard input is not UTF-8"))
 }

@@ -60,10 +60,21 @@ impl Store {
         let mut of_index = named(INDEX, "index");
         let index = match files.has_index.then(|| read_index(&files.folder)) {
             None => Index::default(),
-            Some(Ok(index)) => {
+            Some(Ok(mut index)) => {
                 of_index.rows = index.bindings.len() as u64;
-                let problems = index.problems.iter().map(|problem| problem.detail.to_string());
-                of_index.why = Some(problems.collect::<Vec<_>>().join(", "));
+                let mut problems: Vec<String> =
+                    index.problems.iter().map(|problem| problem.detail.to_string()).collect();
+                // A key of another agent must not lead into this one's sessions.
+                let is_own = |binding: &Binding| {
+                    let key = SessionKey::parse(binding.key.as_str());
+                    key.agent().is_none_or(|agent| agent.eq_ignore_ascii_case(&files.agent))
+                };
+                index.bindings.retain(is_own);
+                let others = of_index.rows - index.bindings.len() as u64;
+                if others > 0 {
+                    problems.push(format!("keys of other agents: {others}"));
+                }
+                of_index.why = Some(problems.join(", "));
                 of_index.why.take_if(|why| why.is_empty());
                 of_index.failed = index.is_damaged;
                 index
