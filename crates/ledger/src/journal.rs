@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chunks::RecordReader;
 use crate::ids::{GenerationId, Seq, SourceId};
-use crate::{Result, chunks, records};
+use crate::{Result, written};
 
 /// The journal is the first source.
 pub(crate) const SOURCE: SourceId = SourceId(1);
@@ -134,20 +134,7 @@ pub(crate) fn append(tx: &Transaction<'_>, event: &Event) -> Result<Seq> {
         crate::Error::damaged(format!("a journal event that is no JSON: {error}"))
     })?;
     line.push(b'\n');
-    let seq = records::next_seq(tx)?;
-    let start: i64 =
-        tx.query_row("SELECT cursor FROM generations WHERE id = ?1", [GENERATION], |row| {
-            row.get(0)
-        })?;
-    records::insert(tx, seq, GENERATION, start as u64, line.len() as u64, None)?;
-    chunks::put_pending(tx, seq, &line)?;
-    records::own_span(tx, GENERATION, start as u64, line.len() as u64, seq, seq)?;
-    tx.execute(
-        "UPDATE generations
-            SET cursor = cursor + ?2, size = size + ?2, records = records + 1
-          WHERE id = ?1",
-        (GENERATION, line.len() as i64),
-    )?;
+    let (seq, _) = written::append(tx, GENERATION, &line, None, None)?;
     Ok(seq)
 }
 

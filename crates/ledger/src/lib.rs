@@ -37,6 +37,7 @@ mod sums;
 mod varint;
 pub mod watch;
 pub mod wire;
+mod written;
 
 pub use backup::{
     Backup, BackupProgress, BackupTarget, Prepared, backup, backups, prepare_restore,

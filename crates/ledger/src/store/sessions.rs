@@ -13,10 +13,13 @@ use super::work::{FORMAT, Work};
 use super::{Store, meta};
 use crate::ids::{GenerationId, SessionRow, SourceId};
 use crate::journal::Event;
-use crate::{Error, Result, clock};
+use crate::{Error, Result, clock, written};
 
 /// The agent that there is without any configuration.
 pub(crate) const MAIN: &str = "main";
+
+/// What kind of source a session of ours is, and what stands for an agent's keys.
+const KIND: &str = "native";
 
 /// A session that a runtime keeps in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,17 +132,7 @@ pub(super) fn begin(
     if source_of(tx, path.as_bytes())?.is_some() {
         return Err(Error::Exists { what: "session", name: id });
     }
-    let source = new_source(tx, path.as_bytes())?;
-    tx.prepare_cached(
-        "INSERT INTO generations
-            (source, number, began, device, inode, size, mtime_ns, ctime_ns, cursor, tail_length,
-             tail_stands, head, head_length, marker, records)
-         VALUES (?1, 1, 'first', 0, 0, 0, 0, 0, 0, 0, 0, x'', 0, x'', 0)",
-    )?
-    .execute([source])?;
-    let generation = GenerationId(tx.last_insert_rowid());
-    tx.prepare_cached("UPDATE sources SET generation = ?2 WHERE id = ?1")?
-        .execute((source, generation))?;
+    let (source, generation) = written::begin(tx, KIND, native::NAME, b"", path.as_bytes())?;
     let origin = FORMAT.origin(path.as_bytes());
     let row = SessionRow(0);
     Ok(NativeSession { row, agent: agent.to_owned(), id, source, generation, origin })
@@ -152,12 +145,11 @@ pub(super) fn bind(
     key: &str,
     patch: Map<String, Value>,
 ) -> Result<()> {
-    let source = index_of(work.tx, &session.agent)?;
-    let source = match source {
+    let source = match index_of(work.tx, &session.agent)? {
         Some(source) => source,
         None => {
             let path = native::index_path(&session.agent).unwrap_or_default();
-            new_source(work.tx, path.as_bytes())?
+            written::source(work.tx, KIND, native::NAME, b"", path.as_bytes())?
         }
     };
     work.event(&Event::Native {
@@ -168,15 +160,6 @@ pub(super) fn bind(
         patch,
     })?;
     Ok(())
-}
-
-fn new_source(conn: &Connection, path: &[u8]) -> Result<SourceId> {
-    conn.prepare_cached(
-        "INSERT INTO sources (kind, format, root, path, first_path)
-         VALUES ('native', ?1, x'', ?2, ?2)",
-    )?
-    .execute((native::NAME, path))?;
-    Ok(SourceId(conn.last_insert_rowid()))
 }
 
 fn source_of(conn: &Connection, path: &[u8]) -> Result<Option<SourceId>> {

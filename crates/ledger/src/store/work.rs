@@ -9,7 +9,7 @@ use crate::ids::Seq;
 use crate::journal::{self, Event};
 use crate::project::draft::Drafter;
 use crate::project::{Fold, Inserts, Place};
-use crate::{Result, chunks, clock, records};
+use crate::{Result, written};
 
 /// Native sessions read like this.
 pub(super) const FORMAT: &'static dyn Format = &Native;
@@ -35,27 +35,8 @@ impl<'a, 'c> Work<'a, 'c> {
         same_as: Option<Seq>,
     ) -> Result<Seq> {
         let tx = self.tx;
-        let seq = records::next_seq(tx)?;
         let (generation, length) = (session.generation, line.len() as u64);
-        let start = tx
-            .prepare_cached("SELECT cursor FROM generations WHERE id = ?1")?
-            .query_row([generation], |row| row.get::<_, i64>(0))?
-            .cast_unsigned();
-        records::insert_keyed(tx, seq, generation, start, length, same_as, key)?;
-        if same_as.is_none() {
-            chunks::put_pending(tx, seq, line)?;
-        }
-        records::own_span(tx, generation, start, length, seq, seq)?;
-        tx.prepare_cached(
-            "UPDATE generations
-                SET cursor = cursor + ?2, size = size + ?2, records = records + 1, mtime_ns = ?3
-              WHERE id = ?1",
-        )?
-        .execute((
-            generation,
-            length.cast_signed(),
-            clock::now_ms().saturating_mul(1_000_000),
-        ))?;
+        let (seq, start) = written::append(tx, generation, line, same_as, key)?;
         let mut draft = Drafter::new(FORMAT, &session.origin).draft(line);
         draft.same_as = same_as;
         let place = Place {

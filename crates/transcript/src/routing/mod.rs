@@ -13,7 +13,6 @@ pub mod address;
 pub mod admission;
 pub mod bootstrap;
 pub mod command;
-pub mod file;
 pub mod openclaw;
 pub mod reset;
 

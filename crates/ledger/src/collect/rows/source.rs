@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::open::Files;
 use crate::ids::{GenerationId, SourceId};
-use crate::{Result, clock};
+use crate::{Result, clock, written};
 
 /// Files that were written to so recently may be written to again within the same tick of the clock
 /// that stamps them; their stat proves nothing.
@@ -36,22 +36,7 @@ pub(super) fn find_or_create(
     if let Some(known) = find(tx, format, root, path)? {
         return Ok(known);
     }
-    tx.prepare_cached(
-        "INSERT INTO sources (kind, format, root, path, first_path) VALUES ('rows', ?1, ?2, ?3, ?3)",
-    )?
-    .execute((format, root, path))?;
-    let source = SourceId(tx.last_insert_rowid());
-    tx.prepare_cached(
-        "INSERT INTO generations
-            (source, number, began, device, inode, size, mtime_ns, ctime_ns, cursor, tail_length,
-             tail_stands, head, head_length, marker, records)
-         VALUES (?1, 1, 'first', 0, 0, 0, 0, 0, 0, 0, 0, x'', 0, x'', 0)",
-    )?
-    .execute([source])?;
-    let generation = GenerationId(tx.last_insert_rowid());
-    tx.prepare_cached("UPDATE sources SET generation = ?2 WHERE id = ?1")?
-        .execute((source, generation))?;
-    Ok((source, generation))
+    written::begin(tx, "rows", format, root, path)
 }
 
 /// Notes what the files looked like before they were read, and why they are not read. Unless that
