@@ -1,5 +1,6 @@
 //! `quipu senders`: who may speak to an agent.
 
+use quipu_ledger::store::Store;
 use quipu_ledger::store::senders::{self, SenderFilter, Who};
 use quipu_ledger::wire::Sender;
 use quipu_ledger::{Ledger, Whose};
@@ -113,9 +114,9 @@ struct PlaceArgs {
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     match &args.action {
         Action::List(args) => list(args, context),
-        Action::Allow(args) => decide(args, context, senders::allow),
-        Action::Deny(args) => decide(args, context, senders::deny),
-        Action::Revoke(args) => decide(args, context, senders::revoke),
+        Action::Allow(args) => decide(args, context, Store::allow),
+        Action::Deny(args) => decide(args, context, Store::deny),
+        Action::Revoke(args) => decide(args, context, Store::revoke),
         Action::Pair(args) => pair(args, context),
     }
 }
@@ -176,12 +177,17 @@ fn open(context: &Context) -> Result<Ledger> {
     Ok(reader.ledger)
 }
 
+/// Opens the ledger to decide something.
+fn store(context: &Context) -> Result<Store> {
+    Ok(Store::open(&context.settings.ledger.value)?)
+}
+
 /// What the ledger does about a sender.
-type Decision = fn(&mut Ledger, &Who, i64) -> quipu_ledger::Result<Sender>;
+type Decision = fn(&mut Store, &Who, i64) -> quipu_ledger::Result<Sender>;
 
 fn decide(args: &OneArgs, context: &mut Context, decision: Decision) -> Result<()> {
     let who = args.who()?;
-    let sender = decision(&mut context.open()?, &who, now_ms())?;
+    let sender = decision(&mut store(context)?, &who, now_ms())?;
     told(context, &sender)
 }
 
@@ -193,7 +199,7 @@ fn pair(args: &PairArgs, context: &mut Context) -> Result<()> {
         error.kind = Kind::NoMatch;
         return Err(error);
     };
-    let sender = senders::pair(&mut context.open()?, code, &filter, now_ms())?;
+    let sender = store(context)?.pair(code, &filter, now_ms())?;
     told(context, &sender)
 }
 

@@ -1,7 +1,6 @@
 //! `quipu senders`.
 
-use quipu_ledger::Ledger;
-use quipu_ledger::store::senders;
+use quipu_ledger::store::Store;
 use quipu_transcript::routing::admission::{Admission, AdmissionSettings};
 use quipu_transcript::routing::{AgentId, Channel, Chat, Inbound};
 
@@ -22,9 +21,9 @@ fn message(home: &Home, agent: &str, sender: &str) -> Option<String> {
         text: "hello".to_owned(),
     };
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis();
-    let mut ledger = Ledger::open(&home.path(LEDGER)).unwrap();
+    let mut store = Store::open(&home.path(LEDGER)).unwrap();
     let now = i64::try_from(now).unwrap();
-    match senders::admit(&mut ledger, &AdmissionSettings::default(), &inbound, now).unwrap() {
+    match store.admit(&AdmissionSettings::default(), &inbound, now).unwrap() {
         Admission::Pair { code, .. } => Some(code.to_string()),
         Admission::Admitted => None,
         other => panic!("{other:?}"),

@@ -10,17 +10,15 @@ use quipu_transcript::routing::admission::{
     sender_id,
 };
 use quipu_transcript::routing::{AgentId, Channel, Inbound};
-use rusqlite::{Connection, OptionalExtension, Transaction};
+use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
 
-use crate::journal::{self, Event};
+use super::Store;
+use crate::journal::Event;
 use crate::ledger::Ledger;
-use crate::project::{self, rebuild};
+use crate::project::rebuild;
 use crate::wire::Sender;
 use crate::{Error, Result};
-
-/// How often a change is tried while another process rebuilds the projection.
-const TRIES: usize = 16;
 
 /// A sender: whom they write to, where, and under which id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,111 +67,112 @@ impl SenderFilter {
     }
 }
 
-/// Whether a message goes to its session. A new request to be paired is stored before its code is
-/// told. `now` is in milliseconds UTC.
-pub fn admit(
-    ledger: &mut Ledger,
-    settings: &AdmissionSettings,
-    inbound: &Inbound,
-    now: i64,
-) -> Result<Admission> {
-    bring_up(ledger)?;
-    let conn = ledger.conn();
-    let admission = judge(conn, settings, inbound, now)?;
-    // Nearly always nothing has to be written.
-    if !matches!(admission, Admission::Pair { is_new: true, .. }) {
-        return Ok(admission);
-    }
-    change(ledger, |tx| admit_in(tx, settings, inbound, now))
-}
-
-impl super::Store {
-    /// Whether a message goes to its session; see [`admit`].
+impl Store {
+    /// Whether a message goes to its session. A new request to be paired is stored before its code
+    /// is told. `now` is in milliseconds UTC.
     pub fn admit(
         &mut self,
         settings: &AdmissionSettings,
         inbound: &Inbound,
         now: i64,
     ) -> Result<Admission> {
-        admit(&mut self.ledger, settings, inbound, now)
-    }
-}
-
-/// The same inside a transaction, whose projection is up to date.
-pub(crate) fn admit_in(
-    tx: &Transaction<'_>,
-    settings: &AdmissionSettings,
-    inbound: &Inbound,
-    now: i64,
-) -> Result<Admission> {
-    let admission = judge(tx, settings, inbound, now)?;
-    if let Admission::Pair { code, is_new: true } = &admission
-        && let Some(who) = Who::of(inbound)
-    {
-        let event = Event::PairingRequest {
-            at: now,
-            agent: who.agent.to_string(),
-            channel: who.channel.to_string(),
-            sender: who.sender,
-            code: code.to_string(),
-        };
-        note(tx, &event)?;
-    }
-    Ok(admission)
-}
-
-/// From now on they may speak.
-pub fn allow(ledger: &mut Ledger, who: &Who, now: i64) -> Result<Sender> {
-    decide(ledger, who, "allowed", now)
-}
-
-/// From now on they may not speak, and not ask either.
-pub fn deny(ledger: &mut Ledger, who: &Who, now: i64) -> Result<Sender> {
-    decide(ledger, who, "denied", now)
-}
-
-/// What was decided about them holds no longer, and what they asked is dropped.
-pub fn revoke(ledger: &mut Ledger, who: &Who, now: i64) -> Result<Sender> {
-    change(ledger, |tx| {
-        let is_known: bool = tx
-            .prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM senders
-                                 WHERE agent = ?1 AND channel = ?2 AND sender = ?3
-                                UNION ALL
-                                SELECT 1 FROM pairing_requests
-                                 WHERE agent = ?1 AND channel = ?2 AND sender = ?3)",
-            )?
-            .query_row((who.agent.as_str(), who.channel.as_str(), &who.sender), |row| row.get(0))?;
-        if !is_known {
-            let name = format!("{}:{}", who.channel, who.sender);
-            return Err(Error::NoMatch { what: "sender", name });
+        bring_up(&mut self.ledger)?;
+        let admission = judge(self.ledger.conn(), settings, inbound, now)?;
+        // Nearly always nothing has to be written.
+        if !matches!(admission, Admission::Pair { is_new: true, .. }) {
+            return Ok(admission);
         }
-        note(tx, &decision(who, "revoked", now))?;
-        Ok(who.described("revoked", now))
-    })
-}
+        self.write(&mut |work| {
+            let admission = judge(work.tx, settings, inbound, now)?;
+            if let Admission::Pair { code, is_new: true } = &admission
+                && let Some(who) = Who::of(inbound)
+            {
+                work.event(&Event::PairingRequest {
+                    at: now,
+                    agent: who.agent.to_string(),
+                    channel: who.channel.to_string(),
+                    sender: who.sender,
+                    code: code.to_string(),
+                })?;
+            }
+            Ok(admission)
+        })
+    }
 
-/// Approves whoever was told this code, if it is still good.
-pub fn pair(
-    ledger: &mut Ledger,
-    code: PairingCode,
-    filter: &SenderFilter,
-    now: i64,
-) -> Result<Sender> {
-    change(ledger, |tx| {
-        let text = code.to_string();
-        let asking = asking(tx, now)?
-            .into_iter()
-            .find(|sender| sender.code.as_deref() == Some(text.as_str()) && filter.has(sender));
-        let who = asking.and_then(|sender| {
-            let agent = AgentId::parse(&sender.agent).ok()?;
-            Who::new(agent, Channel::parse(&sender.channel).ok()?, &sender.sender)
-        });
-        let no_match = || Error::NoMatch { what: "open pairing request", name: text.clone() };
-        let who = who.ok_or_else(no_match)?;
-        note(tx, &decision(&who, "allowed", now))?;
-        Ok(who.described("allowed", now))
-    })
+    /// From now on they may speak.
+    pub fn allow(&mut self, who: &Who, now: i64) -> Result<Sender> {
+        self.decide(who, "allowed", now)
+    }
+
+    /// From now on they may not speak, and not ask either.
+    pub fn deny(&mut self, who: &Who, now: i64) -> Result<Sender> {
+        self.decide(who, "denied", now)
+    }
+
+    /// What was decided about them holds no longer, and what they asked is dropped.
+    pub fn revoke(&mut self, who: &Who, now: i64) -> Result<Sender> {
+        self.write(&mut |work| {
+            let is_known: bool = work
+                .tx
+                .prepare_cached(
+                    "SELECT EXISTS (SELECT 1 FROM senders
+                                     WHERE agent = ?1 AND channel = ?2 AND sender = ?3
+                                    UNION ALL
+                                    SELECT 1 FROM pairing_requests
+                                     WHERE agent = ?1 AND channel = ?2 AND sender = ?3)",
+                )?
+                .query_row((who.agent.as_str(), who.channel.as_str(), &who.sender), |row| {
+                    row.get(0)
+                })?;
+            if !is_known {
+                let name = format!("{}:{}", who.channel, who.sender);
+                return Err(Error::NoMatch { what: "sender", name });
+            }
+            work.event(&decision(who, "revoked", now))?;
+            Ok(who.described("revoked", now))
+        })
+    }
+
+    /// Approves whoever was told this code, if it is still good.
+    pub fn pair(&mut self, code: PairingCode, filter: &SenderFilter, now: i64) -> Result<Sender> {
+        self.write(&mut |work| {
+            let text = code.to_string();
+            let asking = asking(work.tx, now)?
+                .into_iter()
+                .find(|sender| sender.code.as_deref() == Some(text.as_str()) && filter.has(sender));
+            let who = asking.and_then(|sender| {
+                let agent = AgentId::parse(&sender.agent).ok()?;
+                Who::new(agent, Channel::parse(&sender.channel).ok()?, &sender.sender)
+            });
+            let no_match = || Error::NoMatch { what: "open pairing request", name: text.clone() };
+            let who = who.ok_or_else(no_match)?;
+            work.event(&decision(&who, "allowed", now))?;
+            Ok(who.described("allowed", now))
+        })
+    }
+
+    fn decide(&mut self, who: &Who, state: &'static str, now: i64) -> Result<Sender> {
+        self.write(&mut |work| {
+            let before: Option<(String, i64)> = work
+                .tx
+                .prepare_cached(
+                    "SELECT state, since FROM senders
+                      WHERE agent = ?1 AND channel = ?2 AND sender = ?3",
+                )?
+                .query_row((who.agent.as_str(), who.channel.as_str(), &who.sender), |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })
+                .optional()?;
+            // What is decided already is not decided again.
+            if let Some((before, since)) = before
+                && before == state
+            {
+                return Ok(who.described(state, since));
+            }
+            work.event(&decision(who, state, now))?;
+            Ok(who.described(state, now))
+        })
+    }
 }
 
 /// Who asks, the newest first; then about whom something was decided, by agent, channel and id.
@@ -211,28 +210,6 @@ pub fn bring_up(ledger: &mut Ledger) -> Result<()> {
     Ok(())
 }
 
-fn decide(ledger: &mut Ledger, who: &Who, state: &'static str, now: i64) -> Result<Sender> {
-    change(ledger, |tx| {
-        let before: Option<(String, i64)> = tx
-            .prepare_cached(
-                "SELECT state, since FROM senders
-                  WHERE agent = ?1 AND channel = ?2 AND sender = ?3",
-            )?
-            .query_row((who.agent.as_str(), who.channel.as_str(), &who.sender), |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })
-            .optional()?;
-        // What is decided already is not decided again.
-        if let Some((before, since)) = before
-            && before == state
-        {
-            return Ok(who.described(state, since));
-        }
-        note(tx, &decision(who, state, now))?;
-        Ok(who.described(state, now))
-    })
-}
-
 fn decision(who: &Who, decision: &str, at: i64) -> Event {
     Event::Sender {
         at,
@@ -241,33 +218,6 @@ fn decision(who: &Who, decision: &str, at: i64) -> Event {
         sender: who.sender.clone(),
         decision: decision.to_owned(),
     }
-}
-
-/// Changes what is known of senders, in one transaction and with all of it in sight.
-fn change<T>(
-    ledger: &mut Ledger,
-    mut change: impl FnMut(&Transaction<'_>) -> Result<T>,
-) -> Result<T> {
-    for _ in 0..TRIES {
-        bring_up(ledger)?;
-        let done = ledger.write(|tx| match rebuild::is_behind(tx)? {
-            // Another process was faster.
-            true => Ok(None),
-            false => change(tx).map(Some),
-        })?;
-        if let Some(done) = done {
-            return Ok(done);
-        }
-    }
-    Err(Error::Busy { path: ledger.path().to_owned(), seconds: 0 })
-}
-
-/// Appends to the journal and folds it in.
-fn note(tx: &Transaction<'_>, event: &Event) -> Result<()> {
-    let seq = journal::append(tx, event)?;
-    project::senders::note(tx, seq, event)?;
-    tx.prepare_cached("UPDATE ledger SET projected_to = ?1")?.execute([seq])?;
-    Ok(())
 }
 
 /// What the rules say.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use quipu_ledger::Error;
+use quipu_ledger::store::Store;
 use quipu_ledger::store::senders::{self, SenderFilter, Who};
 use quipu_transcript::routing::admission::{
     Admission, AdmissionSettings, DirectPolicy, MOST_REQUESTS, REQUEST_STANDS, Why,
@@ -14,6 +15,10 @@ use quipu_transcript::routing::{AgentId, Channel, Chat, Inbound, PairingCode};
 use crate::home::Home;
 
 const NOW: i64 = 1_800_000_000_000;
+
+fn open(home: &Home) -> Store {
+    Store::open(&home.ledger_path()).unwrap()
+}
 
 fn inbound(agent: &str, channel: &str, chat: Chat, sender: &str) -> Inbound {
     Inbound {
@@ -54,46 +59,45 @@ fn states(home: &Home, now: i64) -> Vec<String> {
 #[test]
 fn r74_a_stranger_is_paired_and_revoked() {
     let home = Home::new();
-    let mut ledger = home.open();
+    let mut store = open(&home);
     let settings = AdmissionSettings::default();
-    let admit = |ledger: &mut _, message: &Inbound, now| {
-        senders::admit(ledger, &settings, message, now).unwrap()
-    };
-    let first = admit(&mut ledger, &direct("821"), NOW);
+    let admit =
+        |store: &mut Store, message: &Inbound, now| store.admit(&settings, message, now).unwrap();
+    let first = admit(&mut store, &direct("821"), NOW);
     assert!(matches!(first, Admission::Pair { is_new: true, .. }));
     let code = code(first);
     // Asking again changes nothing.
     let records: i64 = home.one("SELECT count(*) FROM records");
-    let again = admit(&mut ledger, &direct(" 821 "), NOW + 5);
+    let again = admit(&mut store, &direct(" 821 "), NOW + 5);
     assert_eq!(again, Admission::Pair { code, is_new: false });
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), records);
     // In a group a stranger leaves no trace at all.
     let group = inbound("main", "telegram", Chat::Group, "821");
-    assert_eq!(admit(&mut ledger, &group, NOW), Admission::Filtered { why: Why::NotApproved });
+    assert_eq!(admit(&mut store, &group, NOW), Admission::Filtered { why: Why::NotApproved });
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), records);
 
     let elsewhere = SenderFilter { channel: Channel::parse("irc").ok(), ..SenderFilter::default() };
-    let missed = senders::pair(&mut ledger, code, &elsewhere, NOW).unwrap_err();
+    let missed = store.pair(code, &elsewhere, NOW).unwrap_err();
     assert!(matches!(missed, Error::NoMatch { what: "open pairing request", .. }));
-    let paired = senders::pair(&mut ledger, code, &SenderFilter::default(), NOW + 10).unwrap();
+    let paired = store.pair(code, &SenderFilter::default(), NOW + 10).unwrap();
     assert_eq!((paired.state, paired.since, paired.sender.as_str()), ("allowed", NOW + 10, "821"));
-    assert_eq!(admit(&mut ledger, &direct("821"), NOW + 20), Admission::Admitted);
-    assert_eq!(admit(&mut ledger, &group, NOW + 20), Admission::Admitted);
-    assert!(senders::pair(&mut ledger, code, &SenderFilter::default(), NOW + 20).is_err());
+    assert_eq!(admit(&mut store, &direct("821"), NOW + 20), Admission::Admitted);
+    assert_eq!(admit(&mut store, &group, NOW + 20), Admission::Admitted);
+    assert!(store.pair(code, &SenderFilter::default(), NOW + 20).is_err());
     // Nobody else is approved by it: not on another channel, and not for another agent.
     for (agent, channel) in [("main", "discord"), ("work", "telegram")] {
         let message = inbound(agent, channel, Chat::Direct, "821");
-        assert!(matches!(admit(&mut ledger, &message, NOW), Admission::Pair { is_new: true, .. }));
+        assert!(matches!(admit(&mut store, &message, NOW), Admission::Pair { is_new: true, .. }));
     }
 
-    senders::revoke(&mut ledger, &who("main", "telegram", "821"), NOW + 30).unwrap();
-    let next = admit(&mut ledger, &direct("821"), NOW + 40);
+    store.revoke(&who("main", "telegram", "821"), NOW + 30).unwrap();
+    let next = admit(&mut store, &direct("821"), NOW + 40);
     assert!(matches!(next, Admission::Pair { is_new: true, .. }));
-    senders::deny(&mut ledger, &who("main", "telegram", "821"), NOW + 50).unwrap();
-    let denied = admit(&mut ledger, &direct("821"), NOW + 60);
+    store.deny(&who("main", "telegram", "821"), NOW + 50).unwrap();
+    let denied = admit(&mut store, &direct("821"), NOW + 60);
     assert_eq!(denied, Admission::Refused { why: Why::Denied });
-    assert!(senders::pair(&mut ledger, self::code(next), &SenderFilter::default(), NOW).is_err());
-    drop(ledger);
+    assert!(store.pair(self::code(next), &SenderFilter::default(), NOW).is_err());
+    drop(store);
     let expected =
         ["main:discord:821 asking", "work:telegram:821 asking", "main:telegram:821 denied"];
     assert_eq!(states(&home, NOW), expected);
@@ -105,14 +109,14 @@ fn r74_a_stranger_is_paired_and_revoked() {
 #[test]
 fn r74_nothing_of_a_message_is_stored() {
     let home = Home::new();
-    let mut ledger = home.open();
+    let mut store = open(&home);
     for sender in 0..9 {
         let message = direct(&sender.to_string());
-        senders::admit(&mut ledger, &AdmissionSettings::default(), &message, NOW).unwrap();
+        store.admit(&AdmissionSettings::default(), &message, NOW).unwrap();
         let group = inbound("main", "telegram", Chat::Group, &format!("stranger-{sender}"));
-        senders::admit(&mut ledger, &AdmissionSettings::default(), &group, NOW).unwrap();
+        store.admit(&AdmissionSettings::default(), &group, NOW).unwrap();
     }
-    drop(ledger);
+    drop(store);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM pairing_requests"), 3);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), 3);
     for (name, bytes) in home.ledger_bytes() {
@@ -126,13 +130,13 @@ fn r74_nothing_of_a_message_is_stored() {
 #[test]
 fn r74_what_is_decided_again_is_not_written_again() {
     let home = Home::new();
-    let mut ledger = home.open();
+    let mut store = open(&home);
     let alice = who("main", "telegram", "Alice");
-    assert_eq!(senders::allow(&mut ledger, &alice, NOW).unwrap().since, NOW);
-    assert_eq!(senders::allow(&mut ledger, &alice, NOW + 9).unwrap().since, NOW);
+    assert_eq!(store.allow(&alice, NOW).unwrap().since, NOW);
+    assert_eq!(store.allow(&alice, NOW + 9).unwrap().since, NOW);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), 1);
-    assert_eq!(senders::deny(&mut ledger, &alice, NOW + 9).unwrap().state, "denied");
-    let nobody = senders::revoke(&mut ledger, &who("main", "irc", "alice"), NOW).unwrap_err();
+    assert_eq!(store.deny(&alice, NOW + 9).unwrap().state, "denied");
+    let nobody = store.revoke(&who("main", "irc", "alice"), NOW).unwrap_err();
     assert_eq!(nobody.to_string(), "no sender matches `irc:alice`");
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), 2);
 }
@@ -146,17 +150,17 @@ fn r74_a_projection_that_is_behind_is_brought_up_first() {
         crate::home::line("user", &crate::home::uuid(1), None, "hi"),
     );
     home.sync();
-    senders::deny(&mut home.open(), &who("main", "telegram", "1"), NOW).unwrap();
+    open(&home).deny(&who("main", "telegram", "1"), NOW).unwrap();
     let settings = AdmissionSettings { direct: DirectPolicy::Open, ..AdmissionSettings::default() };
     home.sql()
         .execute_batch("DELETE FROM senders; UPDATE ledger SET projection_version = 1")
         .unwrap();
-    let mut ledger = home.open();
-    let admission = senders::admit(&mut ledger, &settings, &direct("1"), NOW).unwrap();
+    let mut store = open(&home);
+    let admission = store.admit(&settings, &direct("1"), NOW).unwrap();
     assert_eq!(admission, Admission::Refused { why: Why::Denied });
     home.sql().execute_batch("UPDATE ledger SET projected_to = 0, projection_version = 1").unwrap();
-    senders::allow(&mut ledger, &who("main", "telegram", "2"), NOW).unwrap();
-    drop(ledger);
+    store.allow(&who("main", "telegram", "2"), NOW).unwrap();
+    drop(store);
     assert_eq!(states(&home, NOW), ["main:telegram:1 denied", "main:telegram:2 allowed"]);
     home.assert_rebuilds();
 }
@@ -244,7 +248,7 @@ proptest! {
     #[test]
     fn r74_admission_agrees_with_a_simple_model(steps in proptest::collection::vec(any_step(), 1..60)) {
         let home = Home::quick();
-        let mut ledger = home.open();
+        let mut store = open(&home);
         let settings = AdmissionSettings::default();
         let mut model = Model { now: NOW, ..Model::default() };
         for step in steps {
@@ -253,7 +257,7 @@ proptest! {
                     let place = (agent, channel, sender);
                     let chat = if is_group { Chat::Group } else { Chat::Direct };
                     let message = inbound(AGENTS[agent], CHANNELS[channel], chat, SENDERS[sender]);
-                    let said = senders::admit(&mut ledger, &settings, &message, model.now).unwrap();
+                    let said = store.admit(&settings, &message, model.now).unwrap();
                     let request = model.requests.get(&place).filter(|(_, at)| model.stands(*at));
                     match (model.decided.get(&place), is_group, request) {
                         (Some(true), ..) => prop_assert_eq!(said, Admission::Admitted),
@@ -283,21 +287,21 @@ proptest! {
                 Step::Allow { agent, channel, sender } => {
                     let place = (agent, channel, sender);
                     let who = who(AGENTS[agent], CHANNELS[channel], SENDERS[sender]);
-                    senders::allow(&mut ledger, &who, model.now).unwrap();
+                    store.allow(&who, model.now).unwrap();
                     model.decided.insert(place, true);
                     model.requests.remove(&place);
                 }
                 Step::Deny { agent, channel, sender } => {
                     let place = (agent, channel, sender);
                     let who = who(AGENTS[agent], CHANNELS[channel], SENDERS[sender]);
-                    senders::deny(&mut ledger, &who, model.now).unwrap();
+                    store.deny(&who, model.now).unwrap();
                     model.decided.insert(place, false);
                     model.requests.remove(&place);
                 }
                 Step::Revoke { agent, channel, sender } => {
                     let place = (agent, channel, sender);
                     let who = who(AGENTS[agent], CHANNELS[channel], SENDERS[sender]);
-                    let revoked = senders::revoke(&mut ledger, &who, model.now);
+                    let revoked = store.revoke(&who, model.now);
                     let was_known = model.decided.remove(&place).is_some();
                     let had_asked = model.requests.remove(&place).is_some();
                     prop_assert_eq!(revoked.is_ok(), was_known || had_asked);
@@ -307,7 +311,7 @@ proptest! {
                     let is_good = model.requests.get(&place).is_some_and(|(own, at)| {
                         *own == code && model.stands(*at)
                     });
-                    let paired = senders::pair(&mut ledger, code, &SenderFilter::default(), model.now);
+                    let paired = store.pair(code, &SenderFilter::default(), model.now);
                     prop_assert_eq!(paired.is_ok(), is_good);
                     if is_good {
                         model.decided.insert(place, true);
@@ -316,15 +320,15 @@ proptest! {
                 }
                 Step::Wait { minutes } => model.now += minutes * 60_000,
                 Step::Rebuild => {
-                    quipu_ledger::rebuild(&mut ledger, &mut |_, _| {}).unwrap();
+                    quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
                 }
             }
         }
-        let found = senders::senders(&ledger, &SenderFilter::default(), model.now).unwrap();
+        let found = senders::senders(store.ledger(), &SenderFilter::default(), model.now).unwrap();
         let asking = found.iter().filter(|sender| sender.state == "asking").count();
         let open = model.requests.values().filter(|(_, at)| model.stands(*at)).count();
         prop_assert_eq!((asking, found.len() - asking), (open, model.decided.len()));
-        drop(ledger);
+        drop(store);
         home.assert_rebuilds();
     }
 }

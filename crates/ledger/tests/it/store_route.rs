@@ -1,7 +1,7 @@
 //! Messages that come in: who may speak, which session they belong to, and the chat commands.
 
 use jiff::tz::TimeZone;
-use quipu_ledger::store::senders::{self, SenderFilter};
+use quipu_ledger::store::senders::SenderFilter;
 use quipu_ledger::store::{Append, Routed, Store};
 use quipu_transcript::routing::admission::{DirectPolicy, GroupPolicy};
 use quipu_transcript::routing::reset::{ResetMode, ResetRule};
@@ -89,11 +89,7 @@ fn r74_strangers_are_paired_first_and_group_members_filtered() {
     let filtered = route(&mut store, &settings, &group);
     assert!(matches!(filtered.admission, Admission::Filtered { .. }));
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 0);
-    drop(store);
-    let mut ledger = home.open();
-    senders::pair(&mut ledger, code, &SenderFilter::default(), now()).unwrap();
-    drop(ledger);
-    let mut store = Store::open(&home.ledger_path()).unwrap();
+    store.pair(code, &SenderFilter::default(), now()).unwrap();
     assert!(route(&mut store, &settings, &direct("7", "hello")).created);
     assert!(!route(&mut store, &settings, &direct("8", "hello")).admission.is_admitted());
     home.assert_rebuilds();
