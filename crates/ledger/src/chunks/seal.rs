@@ -12,7 +12,7 @@ use crate::{Result, sums};
 const SEAL: usize = 256 << 10;
 
 /// A run of pending records is added to the chunk before it while that stays below this.
-const ABSORB: usize = 768 << 10;
+const ABSORB: usize = 1280 << 10;
 
 /// A run of records that nothing was added to for this long is sealed as it is.
 const LEFT_ALONE_MS: i64 = 10 * 60 * 1000;
