@@ -15,7 +15,7 @@ use rusqlite::{Connection, Transaction};
 use crate::ids::Seq;
 use crate::{Error, Result, sums};
 pub(crate) use read::RecordReader;
-pub(crate) use seal::{seal, wants_sealing};
+pub(crate) use seal::{seal, seal_if_wanted};
 
 /// A chunk is closed when it holds this much.
 pub(crate) const CHUNK: usize = 1 << 20;

@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction};
 use super::read::find_place;
 use super::{CHUNK, LONGEST, Packer, RecordReader};
 use crate::ids::Seq;
+use crate::ledger::Ledger;
 use crate::{Result, sums};
 
 /// What is pending is sealed when there is this much of it.
@@ -24,6 +25,17 @@ pub(crate) fn wants_sealing(conn: &Connection) -> Result<bool> {
     let is_left_alone =
         newest.is_some_and(|newest| crate::clock::now_ms().saturating_sub(newest) > LEFT_ALONE_MS);
     Ok(bytes >= SEAL as i64 || is_left_alone)
+}
+
+/// Seals what is pending, if there is enough of it.
+pub(crate) fn seal_if_wanted(ledger: &mut Ledger) -> Result<()> {
+    if !wants_sealing(ledger.conn())? {
+        return Ok(());
+    }
+    ledger.write(|tx| match wants_sealing(tx)? {
+        true => seal(tx),
+        false => Ok(()),
+    })
 }
 
 /// Moves everything pending into chunks. Each run of consecutive records becomes one or more

@@ -24,7 +24,8 @@ const COUNTED: &[&str] = &[
 impl Store {
     /// Everything that is noted about a session: what was patched, and what is counted. A session
     /// that no key leads to any more has only the latter.
-    pub fn meta(&self, session: &NativeSession) -> Result<Map<String, Value>> {
+    pub fn meta(&mut self, session: &NativeSession) -> Result<Map<String, Value>> {
+        self.settle()?;
         let conn = self.ledger.conn();
         let mut fields = noted(conn, session)?;
         fields.extend(counted(conn, session)?);
