@@ -24,7 +24,8 @@ const COUNTED: &[&str] = &[
 impl Store {
     /// Everything that is noted about a session: what was patched, and what is counted. A session
     /// that no key leads to any more has only the latter.
-    pub fn meta(&self, session: &NativeSession) -> Result<Map<String, Value>> {
+    pub fn meta(&mut self, session: &NativeSession) -> Result<Map<String, Value>> {
+        self.settle()?;
         let conn = self.ledger.conn();
         let mut fields = noted(conn, session)?;
         fields.extend(counted(conn, session)?);
@@ -129,7 +130,7 @@ pub(crate) fn counted(conn: &Connection, session: &NativeSession) -> Result<Map<
     let sums: [Option<i64>; 4] = conn
         .prepare_cached(
             "SELECT sum(u.input), sum(u.output), sum(u.cache_read), sum(u.cache_write)
-               FROM entry_rows e JOIN usage u ON u.entry = e.id WHERE e.session = ?1",
+               FROM entry_rows e JOIN usage_rows u ON u.entry = e.id WHERE e.session = ?1",
         )?
         .query_row([session.row], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?]))?;
     for (name, sum) in ["inputTokens", "outputTokens", "cacheRead", "cacheWrite"].iter().zip(sums) {
@@ -139,7 +140,7 @@ pub(crate) fn counted(conn: &Connection, session: &NativeSession) -> Result<Map<
     let last: Option<i64> = conn
         .prepare_cached(
             "SELECT u.input + u.output + u.cache_read + u.cache_write
-               FROM entry_rows e JOIN usage u ON u.entry = e.id
+               FROM entry_rows e JOIN usage_rows u ON u.entry = e.id
               WHERE e.session = ?1 ORDER BY e.id DESC LIMIT 1",
         )?
         .query_row([session.row], |row| row.get(0))
