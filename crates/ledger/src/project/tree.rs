@@ -46,7 +46,7 @@ impl Tree {
         let known = conn
             .prepare_cached(
                 "SELECT id, content, turn FROM entry_rows
-                  WHERE session = ?1 AND substr(uuid, -3) = substr(?2, -3) AND uuid = ?2
+                  WHERE session = ?1 AND uuid = ?2
                     AND superseded_by IS NULL
                   ORDER BY id DESC LIMIT 1",
             )?

@@ -71,9 +71,9 @@ CREATE TABLE entry_rows (
     content       INTEGER NOT NULL        -- hash that tells a repeated entry from a new version
 ) STRICT;
 
--- Entries of a session, and an entry of a session by the agent's id: its end tells nearly as much
--- as all of it.
-CREATE INDEX entries_by_session ON entry_rows (session, substr(uuid, -3));
+-- Entries of a session, and an entry of a session by the agent's id. By all of it: whoever makes ids
+-- that begin or end alike shall not make a ledger slow.
+CREATE INDEX entries_by_session ON entry_rows (session, uuid);
 -- Children that wait for a parent that may still come.
 CREATE INDEX entries_by_missing_parent ON entry_rows (session, parent_uuid) WHERE parent_uuid IS NOT NULL;
 -- Older versions, which a search shows only where the newer one does not match.
@@ -162,7 +162,7 @@ CREATE TABLE tool_call_rows (
 ) STRICT, WITHOUT ROWID;
 
 -- Pairs a result with its call. The end of an id tells nearly as much as all of it.
-CREATE INDEX tool_calls_by_call ON tool_call_rows (session, substr(call, -4));
+CREATE INDEX tool_calls_by_call ON tool_call_rows (session, substr(call, -8));
 -- Finds the call whose output a collected file is.
 CREATE INDEX tool_calls_by_output ON tool_call_rows (session, output_name) WHERE output_name IS NOT NULL;
 

@@ -211,7 +211,7 @@ fn node(conn: &Connection, entry: EntryId) -> Result<Node> {
 pub(super) fn find(conn: &Connection, session: SessionRow, id: &str) -> Result<Option<Node>> {
     Ok(conn
         .prepare_cached(&format!(
-            "SELECT {} WHERE e.session = ?1 AND substr(e.uuid, -3) = substr(?2, -3) AND e.uuid = ?2
+            "SELECT {} WHERE e.session = ?1 AND e.uuid = ?2
                 AND e.superseded_by IS NULL
               ORDER BY e.id DESC LIMIT 1",
             Node::COLUMNS
@@ -226,7 +226,7 @@ pub(super) fn has(conn: &Connection, session: SessionRow, id: &str) -> Result<bo
         .prepare_cached(
             "SELECT EXISTS (
                 SELECT 1 FROM entry_rows
-                 WHERE session = ?1 AND substr(uuid, -3) = substr(?2, -3) AND uuid = ?2)",
+                 WHERE session = ?1 AND uuid = ?2)",
         )?
         .query_row((session, PackedId::pack(id)), |row| row.get(0))?)
 }
