@@ -121,6 +121,9 @@ pub(super) fn append(
     Ok(Appended { id, seq, leaf, repeated: false })
 }
 
+/// What is named and not there.
+pub(super) const ENTRY: &str = "entry of the session";
+
 /// The entry of that id, which others may hang off.
 pub(super) fn known(
     conn: &Connection,
@@ -134,10 +137,7 @@ pub(super) fn known(
             "`{field}`: {} stands beside the conversation",
             id.escape_debug()
         ))),
-        None => Err(Error::refused(format!(
-            "`{field}`: the session has no entry {}",
-            id.escape_debug()
-        ))),
+        None => Err(Error::NoMatch { what: ENTRY, name: id.to_owned() }),
     }
 }
 

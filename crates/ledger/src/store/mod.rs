@@ -12,6 +12,7 @@ mod append;
 mod context;
 mod fork;
 mod import;
+mod look;
 pub(crate) mod meta;
 mod route;
 pub mod senders;
@@ -24,7 +25,8 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use append::{Append, Appended, Expect};
-pub use fork::Fork;
+pub use fork::{Fork, Forked};
+pub use look::{Label, branches, labels, leaf, meta};
 pub use route::Routed;
 pub(crate) use sessions::by_key;
 pub use sessions::{NativeSession, NewSession};
