@@ -74,6 +74,12 @@ enum Task {
         #[arg(long)]
         shares: bool,
     },
+    /// Say what the bytes of a home are spent on, beside what real transcripts have
+    Shares {
+        /// A home, generated or real; it is only read
+        #[arg(long, value_name = "DIR")]
+        home: PathBuf,
+    },
     /// Import a home from nothing; then sync with nothing new; then with one new line
     Import {
         /// Bytes of the generated home
@@ -206,6 +212,11 @@ fn run(cli: &Cli) -> Result<bool> {
         Task::Generate { to, size, files, shares } => {
             let plan = generate::Plan { size: *size, seed, n_files: *files };
             generate_report(&plan, to, *shares)?
+        }
+        Task::Shares { home } => {
+            let mut report = Report::new("shares");
+            generate::shares::of_home(home)?.add_rows(&mut report);
+            report
         }
         Task::Import { size, home, runs, agentsview } => {
             let plan = import::Plan {

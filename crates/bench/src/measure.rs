@@ -90,7 +90,8 @@ impl Workplace {
         self.folder.path().join(name)
     }
 
-    fn ledger(&self) -> PathBuf {
+    /// Where the ledger is.
+    pub(crate) fn ledger(&self) -> PathBuf {
         self.at("ledger").join("ledger.db")
     }
 

@@ -46,6 +46,8 @@ pub(crate) enum Unit {
     Megabytes,
     MegabytesPerSecond,
     Bytes,
+    /// A number that counts or weighs something its name says.
+    Number,
 }
 
 impl Report {
@@ -184,6 +186,7 @@ impl Unit {
             Self::Megabytes => format!("{:.2} MB", value / 1e6),
             Self::MegabytesPerSecond => format!("{value:.1} MB/s"),
             Self::Bytes => format!("{value:.0} bytes"),
+            Self::Number => format!("{value:.1}"),
         }
     }
 
@@ -194,6 +197,7 @@ impl Unit {
             Self::Milliseconds => "ms",
             Self::Megabytes | Self::Bytes => "bytes",
             Self::MegabytesPerSecond => "MB/s",
+            Self::Number => "number",
         }
     }
 }

@@ -152,11 +152,9 @@ impl Reader {
             return self.as_collected();
         }
         // Answers from a projection that is not there would be wrong, not old.
-        if rebuild::is_behind(self.ledger.conn())? {
-            rebuild::catch_up(&mut self.ledger, &mut |done, total| {
-                progress(Progress::Rebuilding { done, total });
-            })?;
-        }
+        rebuild::bring_up(&mut self.ledger, &mut |done, total| {
+            progress(Progress::Rebuilding { done, total });
+        })?;
         if patience == Patience::None {
             return self.as_collected();
         }

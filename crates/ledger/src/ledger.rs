@@ -27,6 +27,9 @@ const TRIES: usize = 8;
 /// How long a checkpoint that may as well come later waits for readers.
 const SHORT_WAIT: Duration = Duration::from_millis(100);
 
+/// A log of so many pages is written back while others go on writing.
+const LONG_LOG: i64 = 1024;
+
 /// Fewer unused pages than this are kept for what comes next.
 const TRIM_ABOVE: i64 = 16;
 
@@ -248,6 +251,21 @@ impl Ledger {
     pub fn checkpoint(&self) -> Result<()> {
         self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(())
+    }
+
+    /// Writes the WAL back into the file when it has become long, so that it is begun anew: what is
+    /// written over is on disk sooner than what is added. Those who write wait for the end of it only.
+    pub(crate) fn write_back(&self) -> Result<()> {
+        let frames: i64 =
+            self.conn.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get(1))?;
+        if frames < LONG_LOG {
+            return Ok(());
+        }
+        let passive = || self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        passive()?;
+        // What was written meanwhile; and nobody adds to it before it is done.
+        let _held = self.lock.as_ref().map(|lock| lock.acquire(SHORT_WAIT));
+        Ok(passive()?)
     }
 
     /// The same, without waiting for those who read.

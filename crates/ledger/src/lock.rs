@@ -8,7 +8,7 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use crate::beside::beside;
@@ -20,12 +20,29 @@ pub(crate) struct WriteLock {
     path: PathBuf,
     /// Waiters hold this one shared while they wait.
     waiters: File,
+    spare: Arc<Spare>,
 }
+
+/// The file that the last turn was had with, to be used for the next one.
+type Spare = Mutex<Option<File>>;
 
 /// A turn to write. Dropping it ends the turn.
 #[derive(Debug)]
 pub(crate) struct Held {
     file: Option<File>,
+    spare: Arc<Spare>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // What cannot be unlocked is closed, which ends the turn as well.
+        if let Some(file) = self.file.take()
+            && file.unlock().is_ok()
+            && let Ok(mut spare) = self.spare.lock()
+        {
+            *spare = Some(file);
+        }
+    }
 }
 
 impl Held {
@@ -41,14 +58,16 @@ impl WriteLock {
         let lock = beside(path, ".lock");
         let waiters = open(&beside(path, ".wait"))?;
         open(&lock)?;
-        Ok(WriteLock { path: lock, waiters })
+        Ok(WriteLock { path: lock, waiters, spare: Arc::default() })
     }
 
     /// Waits for a turn, at most `longest`.
     pub(crate) fn acquire(&self, longest: Duration) -> Held {
-        let Ok(file) = open(&self.path) else { return Held { file: None } };
+        let held = |file| Held { file, spare: Arc::clone(&self.spare) };
+        let spare = self.spare.lock().ok().and_then(|mut spare| spare.take());
+        let Some(file) = spare.or_else(|| open(&self.path).ok()) else { return held(None) };
         if file.try_lock().is_ok() {
-            return Held { file: Some(file) };
+            return held(Some(file));
         }
         let announced = self.waiters.try_lock_shared().is_ok();
         let (send, receive) = mpsc::channel();
@@ -59,7 +78,7 @@ impl WriteLock {
                 let _ = send.send(file);
             }
         });
-        let held = Held { file: receive.recv_timeout(longest).ok() };
+        let held = held(receive.recv_timeout(longest).ok());
         if announced {
             let _ = self.waiters.unlock();
         }

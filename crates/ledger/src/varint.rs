@@ -7,20 +7,24 @@ pub(crate) struct Bytes<'a> {
 }
 
 impl<'a> Bytes<'a> {
+    #[inline]
     pub(crate) fn new(bytes: &'a [u8]) -> Bytes<'a> {
         Bytes { rest: bytes }
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
     /// What was not read yet.
+    #[inline]
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
     /// How many bytes are left.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.rest.len()
     }
@@ -53,11 +57,13 @@ impl<'a> Bytes<'a> {
     }
 
     /// The next number, where it cannot be large.
+    #[inline]
     pub(crate) fn size(&mut self) -> Option<usize> {
         usize::try_from(self.number()?).ok()
     }
 
     /// The next `length` bytes.
+    #[inline]
     pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest;

@@ -54,10 +54,7 @@ pub(crate) fn append(
 ) -> Result<(Seq, u64)> {
     let seq = records::next_seq(conn)?;
     let length = line.len() as u64;
-    let start = conn
-        .prepare_cached("SELECT cursor FROM generations WHERE id = ?1")?
-        .query_row([generation], |row| row.get::<_, i64>(0))?
-        .cast_unsigned();
+    let start = cursor(conn, generation)?;
     records::insert_keyed(conn, seq, generation, start, length, same_as, key)?;
     if same_as.is_none() {
         chunks::put_pending(conn, seq, line)?;
@@ -70,4 +67,12 @@ pub(crate) fn append(
     )?
     .execute((generation, length.cast_signed(), clock::now_ms().saturating_mul(1_000_000)))?;
     Ok((seq, start))
+}
+
+/// Where a life ends.
+pub(crate) fn cursor(conn: &Connection, generation: GenerationId) -> Result<u64> {
+    Ok(conn
+        .prepare_cached("SELECT cursor FROM generations WHERE id = ?1")?
+        .query_row([generation], |row| row.get::<_, i64>(0))?
+        .cast_unsigned())
 }

@@ -48,6 +48,11 @@ impl Odd {
         }
     }
 
+    /// Whether nothing was odd.
+    pub(crate) fn is_none(&self) -> bool {
+        self.seen.is_empty()
+    }
+
     /// The problems, in the order in which they were met.
     pub(crate) fn into_problems(self) -> Vec<Problem> {
         self.seen.into_iter().map(|(kind, key)| Problem::new(kind, key)).collect()

@@ -261,6 +261,11 @@ impl NewEntry {
     }
 }
 
+/// The id of an entry that was written.
+pub fn id_in(line: &str) -> Option<String> {
+    Object::read(line.trim_end())?.text("id").map(Cow::into_owned)
+}
+
 /// The header of a new session, with its newline.
 pub fn header(id: &str, cwd: Option<&str>, parent: Option<&str>, now: Timestamp) -> String {
     let mut object = Object::default();

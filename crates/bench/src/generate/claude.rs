@@ -235,7 +235,7 @@ impl<'a> Session<'a> {
         }
         // A short session would grow far beyond the size it was given.
         let may_have_image = self.order.budget > 250_000;
-        (may_have_image && self.prng.chance(36)).then(|| self.prng.skewed(16_000, 400_000))
+        (may_have_image && self.prng.chance(1)).then(|| self.prng.skewed(16_000, 400_000))
     }
 
     fn new_answer(&mut self) -> Answer {

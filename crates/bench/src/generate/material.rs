@@ -5,7 +5,8 @@
 
 use super::json::push_display;
 use super::prng::Prng;
-use super::vocabulary::Topic;
+use super::scene::Scene;
+use super::vocabulary::{Topic, push_capitalised};
 
 /// A `%` sign and a letter stand for what differs: `i` identifier, `T` type,
 /// `w` word, `s` short phrase, `n` number, `d` three digits, `p` path, `h` hexadecimal.
@@ -109,6 +110,14 @@ impl Material {
         }
     }
 
+    /// How many names lines have in common; what a search finds is about the same one.
+    fn n_names(self) -> usize {
+        match self {
+            Self::Search => 4,
+            _ => 7,
+        }
+    }
+
     fn templates(self) -> &'static [&'static str] {
         match self {
             Self::Code => CODE,
@@ -131,8 +140,10 @@ pub(crate) fn push_material(
     target: usize,
 ) {
     let end = out.len() + target;
+    let mut scene = Scene::new(words, prng, out.len(), material.n_names());
     loop {
-        push_line(prng.pick(material.templates()), words, prng, out);
+        scene.follow(prng, out.len());
+        push_line(prng.pick(material.templates()), &scene, prng, out);
         if out.len() >= end {
             return;
         }
@@ -147,31 +158,37 @@ pub(crate) fn push_numbered(out: &mut String, text: &str, from: usize, n_lines: 
     }
 }
 
-fn push_line(template: &str, words: &Topic<'_>, prng: &mut Prng, out: &mut String) {
+fn push_line(template: &str, scene: &Scene<'_>, prng: &mut Prng, out: &mut String) {
     let mut parts = template.split('%');
     out.push_str(parts.next().unwrap_or_default());
     for part in parts {
         let mut chars = part.chars();
         match chars.next() {
-            Some('i') => out.push_str(words.identifier(prng)),
-            Some('T') => words.push_type(prng, out),
-            Some('w') => out.push_str(words.word(prng)),
-            Some('s') => {
-                let n_words = prng.between(2, 6);
-                words.push_phrase(prng, out, n_words);
-            }
+            Some('i') => out.push_str(scene.name(prng)),
+            Some('T') => push_type(scene.name(prng), out),
+            Some('w') => out.push_str(scene.word(prng)),
+            Some('s') => scene.push_phrase(prng, out),
             Some('n') => {
-                let number = prng.skewed(1, 5000);
+                // Most numbers in code and logs are small ones.
+                let high = if prng.chance(700) { 64 } else { 5000 };
+                let number = prng.skewed(0, high);
                 push_display(out, format_args!("{number}"));
             }
             Some('d') => {
-                let number = prng.below(1000);
+                let number = prng.skewed(0, 999);
                 push_display(out, format_args!("{number:03}"));
             }
-            Some('p') => words.push_path(prng, out),
+            Some('p') => scene.push_path(prng, out),
             Some('h') => prng.push_hex(out, 8),
             _ => {}
         }
         out.push_str(chars.as_str());
+    }
+}
+
+/// Appends a name in the form of a type's name.
+fn push_type(name: &str, out: &mut String) {
+    for part in name.split('_') {
+        push_capitalised(out, part);
     }
 }

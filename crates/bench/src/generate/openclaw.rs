@@ -192,7 +192,7 @@ impl Session<'_> {
         self.open_message("assistant");
         self.out.push_str(r#","content":["#);
         let mut text = String::new();
-        if self.prng.chance(50) {
+        if self.prng.chance(25) {
             let size = self.prng.skewed(60, 900);
             self.words.push_prose(&mut self.prng, &mut text, size);
             self.out.push_str(r#"{"type":"thinking","thinking":"#);
@@ -239,9 +239,9 @@ impl Session<'_> {
         let id = self.prng.api_id("toolu_");
         let name = match self.prng.below(100) {
             0..=24 => "read",
-            25..=63 => "exec",
-            64..=83 => "edit",
-            84..=93 => "write",
+            25..=58 => "exec",
+            59..=89 => "edit",
+            90..=93 => "write",
             94..=96 => "web_fetch",
             _ => "browser",
         };
@@ -262,7 +262,7 @@ impl Session<'_> {
                 text.push_str(self.words.identifier(&mut self.prng));
                 if self.prng.chance(300) {
                     text.push_str("\npython3 - <<'EOF'\n");
-                    let size = self.prng.skewed(60, 1800);
+                    let size = self.prng.skewed(60, 1500);
                     push_material(Material::Code, self.words, &mut self.prng, &mut text, size);
                     text.push_str("\nEOF");
                 }
@@ -271,7 +271,7 @@ impl Session<'_> {
             }
             "edit" => {
                 let file = self.workspace.file(&mut self.prng);
-                let size = self.prng.skewed(160, 3200);
+                let size = self.prng.skewed(160, 2700);
                 let old = slice_of(file, &mut self.prng, size);
                 let size = self.prng.skewed(20, 800);
                 self.workspace.push_edited(&mut self.prng, &mut text, old, size);
@@ -283,8 +283,12 @@ impl Session<'_> {
                 push_string(&mut self.out, &text);
             }
             "write" => {
-                let size = self.prng.skewed(200, 6000);
-                self.words.push_prose(&mut self.prng, &mut text, size);
+                let size = self.prng.skewed(200, 5200);
+                if self.prng.chance(300) {
+                    self.words.push_prose(&mut self.prng, &mut text, size);
+                } else {
+                    push_material(Material::Code, self.words, &mut self.prng, &mut text, size);
+                }
                 self.out.push_str(r#""path":"#);
                 push_string(&mut self.out, &self.workspace.file(&mut self.prng).path);
                 self.out.push_str(r#","content":"#);
@@ -322,11 +326,11 @@ impl Session<'_> {
         match name {
             "read" => {
                 let file = self.workspace.file(&mut self.prng);
-                let size = self.prng.skewed(300, 12_500);
+                let size = self.prng.skewed(1_000, 20_000);
                 text.push_str(slice_of(file, &mut self.prng, size));
             }
             "exec" => {
-                let size = self.prng.skewed(30, 3_500);
+                let size = self.prng.skewed(30, 2_200);
                 self.workspace.push_output(&mut self.prng, &mut text, size);
             }
             "web_fetch" | "browser" => {

@@ -8,7 +8,7 @@ use super::prng::Prng;
 use super::vocabulary::{Topic, Vocabulary};
 
 /// Files of a project.
-const N_FILES: usize = 16;
+const N_FILES: usize = 20;
 
 /// A folder that several sessions worked in.
 pub(crate) struct Project<'a> {
@@ -72,7 +72,7 @@ impl<'a> Project<'a> {
     /// Appends about `target` bytes of what a command prints: news, or what it printed before.
     pub(crate) fn push_output(&self, prng: &mut Prng, out: &mut String, target: usize) {
         let material = Material::of_shell(prng);
-        if prng.chance(250) {
+        if prng.chance(200) {
             push_material(material, &self.words, prng, out, target);
             return;
         }
@@ -102,8 +102,8 @@ impl<'a> Project<'a> {
 /// Not at random: the first file gets a third of the work, and its size would
 /// decide what a whole session is made of.
 fn file_size(number: usize) -> usize {
-    // Seven has no factor in common with the number of files, so each rank is given once.
-    let rank = (number * 7 + 10) % N_FILES;
+    // Eleven has no factor in common with the number of files, so each rank is given once.
+    let rank = (number * 11 + 13) % N_FILES;
     let quantile = (rank as f64 + 0.5) / N_FILES as f64;
     1_500 + (quantile.powi(3) * 38_500.0) as usize
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 use anyhow::Result;
 use serde_json::Value;
 
+use super::texture::Texture;
 use crate::corpus;
 use crate::report::{Report, Target, Unit};
 
@@ -30,6 +31,7 @@ pub(crate) struct Half {
     lines: BTreeMap<String, Lines>,
     /// Lines that carry the result of a tool.
     tool_result_lines: usize,
+    pub(crate) texture: Texture,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -65,27 +67,38 @@ type Real = (f64, f64);
 struct Measured {
     kinds: [Real; KINDS.len()],
     lines: &'static [(&'static str, Real, Real)],
+    /// Packed / plain, and distinct words / words of an entry.
+    packed: Real,
+    distinct: Real,
+    /// Words of an entry, bytes of a word, and bits of a word.
+    words: [Real; 3],
 }
 
 const REAL_CLAUDE: Measured = Measured {
-    kinds: [(0.010, 0.021), (0.005, 0.013), (0.033, 0.045), (0.114, 0.137)],
+    kinds: [(0.010, 0.022), (0.006, 0.013), (0.028, 0.037), (0.120, 0.137)],
     lines: &[
-        ("user", (0.62, 0.64), (4200.0, 8200.0)),
-        ("assistant", (0.21, 0.27), (1300.0, 1450.0)),
+        ("user", (0.62, 0.64), (4000.0, 8200.0)),
+        ("assistant", (0.21, 0.28), (1260.0, 1450.0)),
         ("progress", (0.07, 0.135), (640.0, 1550.0)),
-        ("file-history-snapshot", (0.01, 0.03), (600.0, 1000.0)),
+        ("file-history-snapshot", (0.01, 0.03), (600.0, 1030.0)),
         ("system", (0.003, 0.006), (580.0, 610.0)),
         ("queue-operation", (0.001, 0.005), (190.0, 220.0)),
     ],
+    packed: (0.128, 0.134),
+    distinct: (0.439, 0.516),
+    words: [(67.7, 115.5), (7.4, 7.5), (9.5, 9.7)],
 };
 
 const REAL_OPENCLAW: Measured = Measured {
-    kinds: [(0.066, 0.066), (0.0, 0.03), (0.18, 0.18), (0.265, 0.265)],
+    kinds: [(0.066, 0.066), (0.0, 0.03), (0.153, 0.153), (0.265, 0.265)],
     lines: &[
         ("toolResult", (0.49, 0.49), (1290.0, 1290.0)),
         ("assistant", (0.47, 0.47), (1000.0, 1000.0)),
         ("user", (0.027, 0.027), (300.0, 300.0)),
     ],
+    packed: (0.160, 0.160),
+    distinct: (0.454, 0.454),
+    words: [(67.0, 67.0), (7.8, 7.8), (9.2, 9.2)],
 };
 
 /// Returns the shares of all transcripts below `home`.
@@ -96,6 +109,7 @@ pub(crate) fn of_home(home: &Path) -> Result<Shares> {
         let is_claude = file.path.strip_prefix(home)?.starts_with(".claude");
         let half = if is_claude { &mut shares.claude } else { &mut shares.openclaw };
         half.bytes += bytes.len();
+        half.texture.add_bytes(&bytes);
         if !file.is_lines() {
             continue;
         }
@@ -106,6 +120,8 @@ pub(crate) fn of_home(home: &Path) -> Result<Shares> {
             }
         }
     }
+    shares.claude.texture.finish();
+    shares.openclaw.texture.finish();
     Ok(shares)
 }
 
@@ -125,7 +141,7 @@ impl Shares {
         ratio(self.claude.bytes, self.claude.bytes + self.openclaw.bytes)
     }
 
-    /// Adds the whole table, each share beside what real transcripts have.
+    /// Adds the whole table, each figure beside what real transcripts have.
     pub(crate) fn add_rows(&self, report: &mut Report) {
         report.fact_bytes("longest line", self.longest_line as u64);
         report.row("tool results / all", self.tool_results(), Unit::Share, Target::None);
@@ -178,9 +194,21 @@ impl Half {
         let bytes = self.lines.values().map(|lines| lines.bytes).sum();
         let name = format!("{agent}: mean line");
         report.row(name, ratio(bytes, n_lines), Unit::Bytes, Target::None);
+        let texture = &self.texture;
+        let [words, bytes, bits] = real.words;
+        for (name, value, unit, measured) in [
+            ("packed / plain", texture.packed(), Unit::Share, real.packed),
+            ("distinct words / words of an entry", texture.distinct(), Unit::Share, real.distinct),
+            ("words of an entry", texture.words_per_entry(), Unit::Number, words),
+            ("bytes of a word", texture.bytes_per_word(), Unit::Number, bytes),
+            ("bits of a word", texture.bits_per_word(), Unit::Number, bits),
+        ] {
+            report.row(format!("{agent}: {name}"), value, unit, like(measured));
+        }
     }
 
     fn count(&mut self, entry: &Value, line_len: usize) {
+        self.texture.add_entry(entry);
         let message = &entry["message"];
         let line_type = match entry["type"].as_str().unwrap_or("none") {
             "message" => message["role"].as_str().unwrap_or("none"),

@@ -75,7 +75,7 @@ impl Vocabulary {
         let identifiers = (0..N_IDENTIFIERS)
             .map(|_| {
                 let parts = prng.between(1, 3);
-                let camel = prng.chance(400);
+                let camel = prng.chance(230);
                 let mut identifier = String::new();
                 for part in 0..parts {
                     // Past the first hundred, where articles and pronouns stand.
@@ -124,7 +124,7 @@ pub(crate) struct Topic<'a> {
 impl<'a> Topic<'a> {
     /// Chooses what a project talks about.
     pub(crate) fn new(vocabulary: &'a Vocabulary, prng: &mut Prng) -> Self {
-        let identifiers = (0..180).map(|_| vocabulary.identifier(prng)).collect();
+        let identifiers = (0..220).map(|_| vocabulary.identifier(prng)).collect();
         let phrases = (0..500)
             .map(|_| {
                 let mut phrase = String::new();
@@ -154,11 +154,9 @@ impl<'a> Topic<'a> {
         }
     }
 
-    /// Appends an identifier in the form of a type's name.
-    pub(crate) fn push_type(&self, prng: &mut Prng, out: &mut String) {
-        for part in self.identifier(prng).split('_') {
-            push_capitalised(out, part);
-        }
+    /// Returns a phrase that the project keeps coming back to.
+    fn phrase(&self, prng: &mut Prng) -> &str {
+        &self.phrases[prng.skewed(0, self.phrases.len() - 1)]
     }
 
     /// Appends a path below a project, without a leading slash.
@@ -181,7 +179,7 @@ impl<'a> Topic<'a> {
     /// Appends about `n_words` words in lower case, without punctuation.
     pub(crate) fn push_phrase(&self, prng: &mut Prng, out: &mut String, n_words: usize) {
         if prng.chance(650) {
-            out.push_str(&self.phrases[prng.skewed(0, self.phrases.len() - 1)]);
+            out.push_str(self.phrase(prng));
             return;
         }
         for i in 0..n_words {
@@ -204,6 +202,9 @@ impl<'a> Topic<'a> {
     /// Appends about `target` bytes of sentences, paragraphs and short lists.
     pub(crate) fn push_prose(&self, prng: &mut Prng, out: &mut String, target: usize) {
         let end = out.len() + target;
+        // What the text is about comes again in most of its sentences.
+        let subjects: [&str; 3] = std::array::from_fn(|_| self.identifier(prng));
+        let matters: [&str; 5] = std::array::from_fn(|_| self.phrase(prng));
         loop {
             let sentence_from = out.len();
             let n_parts = prng.between(3, 10);
@@ -212,12 +213,13 @@ impl<'a> Topic<'a> {
                     out.push_str(if prng.chance(100) { ", " } else { " " });
                 }
                 match prng.below(100) {
-                    0..=5 => {
+                    0..=7 => {
                         out.push('`');
-                        out.push_str(self.identifier(prng));
+                        out.push_str(prng.pick(&subjects));
                         out.push('`');
                     }
-                    6..=60 => out.push_str(&self.phrases[prng.skewed(0, self.phrases.len() - 1)]),
+                    8..=27 => out.push_str(prng.pick(&matters)),
+                    28..=58 => out.push_str(self.phrase(prng)),
                     _ => out.push_str(self.word(prng)),
                 }
             }
@@ -237,7 +239,8 @@ impl<'a> Topic<'a> {
     }
 }
 
-fn push_capitalised(out: &mut String, word: &str) {
+/// Appends a word with a capital letter.
+pub(crate) fn push_capitalised(out: &mut String, word: &str) {
     let mut chars = word.chars();
     if let Some(first) = chars.next() {
         out.push(first.to_ascii_uppercase());

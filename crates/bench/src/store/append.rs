@@ -1,11 +1,13 @@
 //! One client: an append that is on disk when it is answered, beside a bare write and fdatasync of
-//! the same line, in turns.
+//! the same line, in turns. First as a runtime that links the library, then through a pipe to the
+//! command.
 
 use std::fs::File;
 use std::io::Write as _;
 use std::time::Instant;
 
 use anyhow::Result;
+use quipu_ledger::store::{Append, NewSession, Store};
 
 use super::runtime::{Runtime, message};
 use crate::measure::{Workplace, median, milliseconds};
@@ -14,18 +16,14 @@ use crate::report::{Report, Target, Unit, note};
 pub(super) fn run(appends: usize, place: &Workplace, report: &mut Report) -> Result<()> {
     note("durable appends");
     place.remove_ledger()?;
-    let mut runtime = Runtime::start(place)?;
-    let mut bare = File::create(place.at("bare.jsonl"))?;
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for number in 0..appends {
-        let line = message(number);
-        ours.push(milliseconds(runtime.append(&line)?));
+    let mut store = Store::open(&place.ledger())?;
+    let session = store.create(&NewSession::default())?;
+    let (ours, theirs) = in_turns(appends, place, &mut |line| {
         let started = Instant::now();
-        bare.write_all(line.as_bytes())?;
-        bare.sync_data()?;
-        theirs.push(milliseconds(started.elapsed()));
-    }
-    runtime.end()?;
+        store.append(&session, line, Append::default())?;
+        Ok(milliseconds(started.elapsed()))
+    })?;
+    drop(store);
     report.fact("appends", appends as u64);
     let (ours_middle, theirs_middle) = (median(ours.clone()), median(theirs.clone()));
     report.row("write + fdatasync, p50", theirs_middle, Unit::Milliseconds, Target::None);
@@ -34,7 +32,38 @@ pub(super) fn run(appends: usize, place: &Workplace, report: &mut Report) -> Res
     report.row("append / write + fdatasync, p50", ratio, Unit::Times, Target::AtMost(1.7));
     let over = p99(ours) - p99(theirs);
     report.row("append over write + fdatasync, p99", over, Unit::Milliseconds, Target::AtMost(5.0));
+    through_a_pipe(appends, place, report)
+}
+
+/// What a script has: a process that is told line after line and answers each.
+fn through_a_pipe(appends: usize, place: &Workplace, report: &mut Report) -> Result<()> {
+    place.remove_ledger()?;
+    let mut runtime = Runtime::start(place)?;
+    let (ours, theirs) =
+        in_turns(appends, place, &mut |line| Ok(milliseconds(runtime.append(line)?)))?;
+    runtime.end()?;
+    let ratio = median(ours) / median(theirs);
+    report.row("through a pipe / write + fdatasync, p50", ratio, Unit::Times, Target::None);
     Ok(())
+}
+
+/// Milliseconds of our appends, and of bare ones.
+fn in_turns(
+    appends: usize,
+    place: &Workplace,
+    append: &mut dyn FnMut(&str) -> Result<f64>,
+) -> Result<(Vec<f64>, Vec<f64>)> {
+    let mut bare = File::create(place.at("bare.jsonl"))?;
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for number in 0..appends {
+        let line = message(number);
+        ours.push(append(&line)?);
+        let started = Instant::now();
+        bare.write_all(line.as_bytes())?;
+        bare.sync_data()?;
+        theirs.push(milliseconds(started.elapsed()));
+    }
+    Ok((ours, theirs))
 }
 
 /// What 99 of 100 stay below.

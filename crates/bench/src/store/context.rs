@@ -3,14 +3,21 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::time::Instant;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
+use quipu_ledger::Ledger;
+use serde_json::{Value, json};
 
 use super::Plan;
 use crate::measure::{Workplace, best, milliseconds};
 use crate::report::{Report, Target, Unit, note};
 
 const ROUNDS: usize = 7;
+
+/// Entries between two compactions.
+const COMPACTED_EVERY: usize = 500;
+
 const SESSION: &str = "01a1e05d-0000-7000-8000-000000000001";
 
 /// Opens a session and builds its context, again and again; prints the best time.
@@ -27,36 +34,71 @@ console.log(JSON.stringify({ best, messages }));
 
 pub(super) fn run(plan: &Plan, place: &Workplace, report: &mut Report) -> Result<()> {
     note("contexts");
+    report.fact("entries", plan.entries as u64);
+    // All of it is the context: more than any model takes, and the most work for both.
+    measure(plan, place, report, "whole", None)?;
+    // As sessions of that length are in truth.
+    measure(plan, place, report, "compacted", Some(COMPACTED_EVERY))
+}
+
+fn measure(
+    plan: &Plan,
+    place: &Workplace,
+    report: &mut Report,
+    which: &str,
+    compacted_every: Option<usize>,
+) -> Result<()> {
     place.remove_ledger()?;
     let folder = place.home().join(".openclaw/agents/main/sessions");
     fs::create_dir_all(&folder)?;
     let file = folder.join(format!("{SESSION}.jsonl"));
-    fs::write(&file, transcript(plan.entries)?)?;
+    fs::write(&file, transcript(plan.entries, compacted_every)?)?;
     place.sync()?;
     let mut times = Vec::new();
-    let mut bytes = 0;
+    let mut messages = 0;
+    for _ in 0..ROUNDS {
+        let started = Instant::now();
+        let ledger = Ledger::open_read_only(&place.ledger())?;
+        let session = quipu_ledger::find_session(&ledger, SESSION)?;
+        messages = quipu_ledger::context(&ledger, session, None)?.context.messages.len();
+        times.push(milliseconds(started.elapsed()));
+    }
+    let size = fs::metadata(&file)?.len() as f64;
+    report.row(format!("{which}: session"), size, Unit::Megabytes, Target::None);
+    let ours = best(&times);
+    let row = format!("{which}: open and build the context");
+    report.row(row, ours, Unit::Milliseconds, Target::None);
+    let mut processes = Vec::new();
     for _ in 0..ROUNDS {
         let run = place.quipu(&["session", "context", SESSION, "--json"])?;
-        bytes = run.stdout.len();
-        times.push(milliseconds(run.wall));
+        processes.push(milliseconds(run.wall));
     }
-    report.fact("entries", plan.entries as u64);
-    report.fact_bytes("context", bytes as u64);
-    report.row("session context, a whole process", best(&times), Unit::Milliseconds, Target::None);
-    match &plan.pi {
-        None => report.fact("pi", "not run"),
-        Some(pi) => {
-            let theirs = pi_takes(plan, place, pi, &file)?;
-            report.row("pi's SessionManager, in process", theirs, Unit::Milliseconds, Target::None);
-            let ratio = theirs / best(&times);
-            report.row("pi / session context", ratio, Unit::Times, Target::AtLeast(5.0));
-        }
+    let row = format!("{which}: `session context --json`, a whole process");
+    report.row(row, best(&processes), Unit::Milliseconds, Target::None);
+    if let Some(pi) = &plan.pi {
+        let theirs = pi_takes(plan, place, pi, &file, messages)?;
+        let row = format!("{which}: pi's SessionManager");
+        report.row(row, theirs, Unit::Milliseconds, Target::None);
+        report.row(
+            format!("{which}: pi / quipu"),
+            theirs / ours,
+            Unit::Times,
+            Target::AtLeast(5.0),
+        );
+    } else {
+        report.fact("pi", "not run");
     }
     fs::remove_dir_all(place.home().join(".openclaw"))?;
     Ok(())
 }
 
-fn pi_takes(plan: &Plan, place: &Workplace, pi: &Path, file: &Path) -> Result<f64> {
+fn pi_takes(
+    plan: &Plan,
+    place: &Workplace,
+    pi: &Path,
+    file: &Path,
+    messages: usize,
+) -> Result<f64> {
     // pi may rewrite what it opens.
     let copy = place.at("pi.jsonl");
     fs::copy(file, &copy)?;
@@ -66,27 +108,79 @@ fn pi_takes(plan: &Plan, place: &Workplace, pi: &Path, file: &Path) -> Result<f6
     let run =
         place.program(&plan.node, &[script.as_os_str(), module.as_os_str(), copy.as_os_str()])?;
     let said: serde_json::Value = serde_json::from_slice(&run.stdout)?;
+    ensure!(
+        said["messages"] == messages,
+        "pi's reader gives {} messages, ours {messages}",
+        said["messages"]
+    );
     said["best"].as_f64().context("pi's reader said no time")
 }
 
-/// A session that goes on and on.
-fn transcript(entries: usize) -> Result<String> {
+/// A session that goes on and on: a prompt, then calls of tools with their results, then an answer.
+fn transcript(entries: usize, compacted_every: Option<usize>) -> Result<String> {
     let mut text = String::new();
     writeln!(
         text,
         r#"{{"type":"session","version":3,"id":"{SESSION}","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/work"}}"#
     )?;
     for number in 0..entries {
-        let message = super::runtime::message(number);
-        let parent = match number {
-            0 => "null".to_owned(),
-            _ => format!("\"{:08x}\"", number - 1),
+        let parent = number.checked_sub(1).map(|parent| format!("{parent:08x}"));
+        let mut entry = match compacted_every {
+            Some(every) if number % every == every - 1 => json!({
+                "type": "compaction",
+                "summary": words(number, 300),
+                "firstKeptEntryId": format!("{:08x}", number - number % TURN),
+                "tokensBefore": 150_000,
+            }),
+            _ => json!({"type": "message", "message": message(number)}),
         };
-        writeln!(
-            text,
-            r#"{{"type":"message","id":"{number:08x}","parentId":{parent},"timestamp":"2026-01-01T00:00:00.000Z","message":{}}}"#,
-            message.trim_end()
-        )?;
+        entry["id"] = json!(format!("{number:08x}"));
+        entry["parentId"] = json!(parent);
+        entry["timestamp"] = json!("2026-01-01T00:00:00.000Z");
+        writeln!(text, "{entry}")?;
     }
     Ok(text)
+}
+
+/// Entries of a turn.
+const TURN: usize = 10;
+
+/// What a turn's entries say, in the sizes of real ones.
+fn message(number: usize) -> Value {
+    let time = 1_767_225_600_000_u64 + number as u64;
+    let answer = |content: Value, stop: &str| {
+        json!({
+            "role": "assistant", "content": content, "api": "anthropic-messages",
+            "provider": "anthropic", "model": "claude-opus-4-5", "stopReason": stop,
+            "usage": {"input": 5, "output": 212, "cacheRead": 81_234, "cacheWrite": 1_200,
+                "totalTokens": 82_651,
+                "cost": {"input": 0.000_025, "output": 0.0053, "cacheRead": 0.0406,
+                    "cacheWrite": 0.0075, "total": 0.053_425}},
+            "timestamp": time,
+        })
+    };
+    match number % TURN {
+        0 => json!({"role": "user", "timestamp": time,
+            "content": [{"type": "text", "text": words(number, 40)}]}),
+        last if last == TURN - 1 => answer(
+            json!([{"type": "thinking", "thinking": words(number, 30), "thinkingSignature": "c2ln"},
+                {"type": "text", "text": words(number, 80)}]),
+            "stop",
+        ),
+        odd if odd % 2 == 1 => answer(
+            json!([{"type": "text", "text": words(number, 15)},
+                {"type": "toolCall", "id": format!("toolu_{number:08}"), "name": "bash",
+                    "arguments": {"command": words(number, 20), "timeout": 120}}]),
+            "toolUse",
+        ),
+        _ => json!({"role": "toolResult", "toolCallId": format!("toolu_{:08}", number - 1),
+            "toolName": "bash", "isError": false, "timestamp": time,
+            "content": [{"type": "text", "text": words(number, 180).replace(" w1", "\n")}]}),
+    }
+}
+
+fn words(number: usize, count: usize) -> String {
+    let words: Vec<String> =
+        (0..count).map(|word| format!("w{}", (number * 7919 + word * 104_729) % 5000)).collect();
+    words.join(" ")
 }

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 ///
 /// Line breaks and tabs count too: one value stays on one line.
 pub(crate) fn safe(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_unsafe) {
+    if is_plain(text) || !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
@@ -34,7 +34,7 @@ pub(crate) fn safe(text: &str) -> Cow<'_, str> {
 /// Outside of strings JSON is plain ASCII, and serde escapes C0 itself, so whatever is found here
 /// stands inside a string.
 pub(crate) fn safe_json(json: &str) -> Cow<'_, str> {
-    if !json.chars().any(is_unsafe) {
+    if is_plain(json) || !json.chars().any(is_unsafe) {
         return Cow::Borrowed(json);
     }
     let mut escaped = String::with_capacity(json.len() + 16);
@@ -48,6 +48,11 @@ pub(crate) fn safe_json(json: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(escaped)
+}
+
+/// Nearly everything is: then nobody has to look at its characters one by one.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 /// Control characters, line and paragraph separators, and Unicode's format characters (`Cf`):

@@ -5,13 +5,14 @@ use rusqlite::{Connection, OptionalExtension, Transaction};
 use super::read::find_place;
 use super::{CHUNK, LONGEST, Packer, RecordReader};
 use crate::ids::Seq;
+use crate::ledger::Ledger;
 use crate::{Result, sums};
 
 /// What is pending is sealed when there is this much of it.
 const SEAL: usize = 256 << 10;
 
 /// A run of pending records is added to the chunk before it while that stays below this.
-const ABSORB: usize = 768 << 10;
+const ABSORB: usize = 1280 << 10;
 
 /// A run of records that nothing was added to for this long is sealed as it is.
 const LEFT_ALONE_MS: i64 = 10 * 60 * 1000;
@@ -24,6 +25,17 @@ pub(crate) fn wants_sealing(conn: &Connection) -> Result<bool> {
     let is_left_alone =
         newest.is_some_and(|newest| crate::clock::now_ms().saturating_sub(newest) > LEFT_ALONE_MS);
     Ok(bytes >= SEAL as i64 || is_left_alone)
+}
+
+/// Seals what is pending, if there is enough of it.
+pub(crate) fn seal_if_wanted(ledger: &mut Ledger) -> Result<()> {
+    if !wants_sealing(ledger.conn())? {
+        return Ok(());
+    }
+    ledger.write(|tx| match wants_sealing(tx)? {
+        true => seal(tx),
+        false => Ok(()),
+    })
 }
 
 /// Moves everything pending into chunks. Each run of consecutive records becomes one or more

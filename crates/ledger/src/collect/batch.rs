@@ -241,9 +241,10 @@ impl<'s> Builder<'s> {
         if self.is_full() { self.hand_over(false) } else { Ok(()) }
     }
 
-    /// True if the records of the current piece should be handed over soon.
+    /// True if the records of the current piece should be handed over soon: at the end of a chunk,
+    /// if that is near.
     pub(crate) fn is_full(&self) -> bool {
-        self.weight >= BATCH
+        self.weight >= BATCH && (self.packer.is_between() || self.weight >= BATCH + BATCH / 2)
     }
 
     /// Hands over what there is. The last batch of a sync may keep its small rest uncompressed, so

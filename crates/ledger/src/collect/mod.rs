@@ -126,7 +126,7 @@ pub(crate) fn look_at(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<Sweep>> {
     let roots = &resolve(roots);
-    if rebuild::is_behind(ledger.conn())? {
+    if !rebuild::keep_up(ledger)? {
         return Ok(None);
     }
     let mut sweep = Sweep::default();
@@ -212,11 +212,7 @@ pub(crate) fn sweep(
     if ledger.deadline().is_none() {
         forget::go_on(ledger);
     }
-    if rebuild::is_behind(ledger.conn())? {
-        rebuild::catch_up(ledger, &mut |done, total| {
-            progress(Progress::Rebuilding { done, total })
-        })?;
-    }
+    rebuild::bring_up(ledger, &mut |done, total| progress(Progress::Rebuilding { done, total }))?;
     for attempt in 1..=TRIES {
         let forgotten = Forgotten::load(ledger.conn())?;
         sweep.pending = Pending::default();
@@ -241,17 +237,11 @@ fn finish(
     report: &SyncReport,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<()> {
-    if chunks::wants_sealing(ledger.conn())? {
-        ledger.write(chunks::seal)?;
-    }
+    chunks::seal_if_wanted(ledger)?;
     if report.sources_changed > 0 {
         ledger.trim()?;
     }
-    if rebuild::is_behind(ledger.conn())? {
-        rebuild::catch_up(ledger, &mut |done, total| {
-            progress(Progress::Rebuilding { done, total })
-        })?;
-    }
+    rebuild::bring_up(ledger, &mut |done, total| progress(Progress::Rebuilding { done, total }))?;
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::rc::Rc;
+use std::time::Duration;
 
 use quipu_transcript::format::{Format, Origin};
 use rusqlite::Transaction;
@@ -17,8 +18,12 @@ use super::position::{Position, is_at, is_followed};
 use crate::forget::{self, Forgotten};
 use crate::ids::{GenerationId, Seq, SourceId};
 use crate::journal::{self, Event};
+use crate::project::rebuild::{self, Followed};
 use crate::project::{Fold, keys, tail};
 use crate::{Error, Result, chunks, clock, indexes, records};
+
+/// What runtimes have appended meanwhile is folded in first, for about so long.
+const LONGEST_FOLLOW: Duration = Duration::from_millis(100);
 
 /// What the writer knows of a file while its pieces come in.
 #[derive(Debug, Clone)]
@@ -93,13 +98,6 @@ impl<'a> Writer<'a> {
 
     /// Must come first in every transaction.
     pub(crate) fn begin(&mut self, tx: &Transaction<'_>) -> Result<()> {
-        let (projected_to, last): (i64, i64) = tx
-            .prepare_cached(
-                "SELECT projected_to, (SELECT coalesce(max(seq), 0) FROM records) FROM ledger",
-            )?
-            .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        // If another process rebuilds, truth goes on and the projection follows later.
-        self.is_projecting = projected_to == last;
         let version: i64 =
             tx.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if version != self.data_version {
@@ -108,6 +106,9 @@ impl<'a> Writer<'a> {
             self.forgotten_since =
                 Some(Forgotten::load(tx)?).filter(|forgotten| forgotten != self.forgotten);
         }
+        // If another process rebuilds, truth goes on and the projection follows later.
+        let followed = rebuild::follow(tx, &mut self.fold, LONGEST_FOLLOW)?;
+        self.is_projecting = followed == Followed::Wholly;
         Ok(())
     }
 

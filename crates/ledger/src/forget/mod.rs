@@ -21,6 +21,8 @@ mod repack;
 mod scope;
 mod shared;
 
+use std::time::Duration;
+
 use rusqlite::{Connection, Transaction};
 
 pub(crate) use clean::go_on;
@@ -30,7 +32,8 @@ pub(crate) use shared::{BlankLines, Judge, Verdict, blank, is_shared};
 use crate::ids::SourceId;
 use crate::journal::{self, Event};
 use crate::ledger::Ledger;
-use crate::project::rebuild;
+use crate::project::Fold;
+use crate::project::rebuild::{self, Followed};
 use crate::wire::{ForgetReport, ForgottenSession};
 use crate::{Result, clock};
 use describe::{backups, describe, forgotten_before};
@@ -38,9 +41,12 @@ use describe::{backups, describe, forgotten_before};
 /// Why nothing is collected from a source of a forgotten session.
 pub(crate) const FORGOTTEN: &str = "forgotten";
 
+/// What runtimes have appended a moment ago is folded in first, for about so long.
+const LONGEST_FOLLOW: Duration = Duration::from_millis(500);
+
 /// Says what [`forget`] would remove. Removes nothing.
 pub fn foresee(ledger: &mut Ledger, name: &str) -> Result<ForgetReport> {
-    bring_up(ledger, &mut |_, _| {})?;
+    rebuild::bring_up(ledger, &mut |_, _| {})?;
     if let Some(report) = forgotten_before(ledger, name)? {
         return Ok(report);
     }
@@ -62,7 +68,7 @@ pub fn forget(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<ForgetReport> {
     let mut report = loop {
-        bring_up(ledger, progress)?;
+        rebuild::bring_up(ledger, progress)?;
         if let Some(report) = forgotten_before(ledger, name)? {
             break report;
         }
@@ -82,7 +88,7 @@ pub fn forget(
 
 /// The transaction. `None` if the projection cannot tell which sessions there are.
 fn remove(tx: &Transaction<'_>, name: &str) -> Result<Option<ForgetReport>> {
-    if rebuild::is_behind(tx)? {
+    if rebuild::follow(tx, &mut Fold::default(), LONGEST_FOLLOW)? != Followed::Wholly {
         return Ok(None);
     }
     let (rows, sessions) = scope::sessions(tx, name)?;
@@ -108,12 +114,4 @@ pub(crate) fn is_forgotten(conn: &Connection, source: SourceId) -> Result<bool> 
     Ok(conn
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM sources WHERE id = ?1 AND refused = ?2)")?
         .query_row((source, FORGOTTEN), |row| row.get(0))?)
-}
-
-/// Names are looked up in the projection.
-fn bring_up(ledger: &mut Ledger, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
-    if rebuild::is_behind(ledger.conn())? {
-        rebuild::catch_up(ledger, progress)?;
-    }
-    Ok(())
 }

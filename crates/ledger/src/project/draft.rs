@@ -439,7 +439,10 @@ fn usage(entry: &Entry<'_>) -> Option<DraftUsage> {
     let (message, request) = match &entry.response {
         Some(Response { id, request }) => (
             Some(hash("response", &[id])),
-            request.as_deref().map_or(0, |request| hash("request", &[request])),
+            // Compared only with those of other copies of the same response: four bytes are enough.
+            request.as_deref().map_or(0, |request| {
+                hash("request", &[request]).rem_euclid(i64::from(i32::MAX)) + 1
+            }),
         ),
         None => {
             // OpenClaw copies entries when it forks: same id, same time, same model.

@@ -1,6 +1,8 @@
 //! Folds in one entry: finds its session, tells a repetition from a new version, hangs it off its
 //! parent, gives it a turn, pairs its tools and counts its bill.
 
+use std::rc::Rc;
+
 use quipu_transcript::entry::Role;
 use quipu_transcript::format::Part;
 use quipu_transcript::problem::{Problem, ProblemKind};
@@ -11,7 +13,9 @@ use super::index::Waiting;
 use super::kinds::KindId;
 use super::rows::{self, Inserts, Standing};
 use super::session::{Name, Session};
+use super::targets::Targets;
 use super::tips::Tip;
+use super::toolbox::Toolbox;
 use super::tree::Known;
 use super::{Fold, Place, tools, usage};
 use crate::Result;
@@ -88,13 +92,7 @@ impl Fold {
             session.prompted(entry.text.prose.as_str());
         }
 
-        let at = tools::At {
-            conn: tx,
-            session: row,
-            is_complete: session.is_complete,
-            entry: id,
-            turn: standing.turn,
-        };
+        let at = tools::At { conn: tx, session: row, is_complete: session.is_complete, entry: id };
         if let Some(older) = older {
             problems.push(Problem::new(ProblemKind::IdReused, ""));
             supersede(at, session, older)?;
@@ -104,7 +102,8 @@ impl Fold {
         if is_node {
             session.tree.set_turn(id, standing.turn);
         }
-        pair(at, session, &entry, &mut problems)?;
+        let shared = (&mut self.toolbox, &mut self.targets);
+        pair(at, session, shared, &entry, &mut problems)?;
         insert(tx, inserts, &mut self.words, place, id, kind, &standing, &entry)?;
         let mut cut = Vec::new();
         if let Some(uuid) = &entry.uuid {
@@ -176,10 +175,11 @@ impl Fold {
 fn pair(
     at: tools::At<'_>,
     session: &mut Session,
+    shared: (&mut Toolbox, &mut Targets),
     entry: &DraftEntry,
     problems: &mut Vec<Problem>,
 ) -> Result<()> {
-    for kind in session.calls.called(at, &entry.calls)? {
+    for kind in session.calls.called(at, shared, &entry.calls)? {
         problems.push(Problem::new(kind, ""));
     }
     // A document is the output of a call, which is looked up by its name.
@@ -227,8 +227,14 @@ impl Fold {
         place: &Place<'_>,
         tip: &Tip,
         entry: &DraftEntry,
-    ) -> Result<Option<Name>> {
-        if let Some(name) = Name::of(place.format, place.origin) {
+    ) -> Result<Option<Rc<Name>>> {
+        if let Some((source, name)) = &self.named
+            && *source == place.source
+        {
+            return Ok(Some(Rc::clone(name)));
+        }
+        if let Some(name) = Name::of(place.format, place.origin).map(Rc::new) {
+            self.named = Some((place.source, Rc::clone(&name)));
             return Ok(Some(name));
         }
         let said = entry.says.iter().find_map(|fact| match fact {
@@ -243,9 +249,9 @@ impl Fold {
             Some(row)
                 if place.origin.part.is_transcript() && (place.start > 0 || said.is_none()) =>
             {
-                self.sessions.name_of(tx, place.format, row)
+                Ok(self.sessions.name_of(tx, place.format, row)?.map(Rc::new))
             }
-            _ => Ok(said),
+            _ => Ok(said.map(Rc::new)),
         }
     }
 }

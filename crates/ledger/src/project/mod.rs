@@ -20,11 +20,15 @@ mod session;
 mod sessions;
 mod states;
 pub(crate) mod tail;
+mod targets;
 mod tips;
+pub(crate) mod toolbox;
 mod tools;
 mod tree;
 mod turns;
 mod usage;
+
+use std::rc::Rc;
 
 use quipu_transcript::format::{self, Format, Origin};
 use quipu_transcript::problem::{Problem, ProblemKind};
@@ -58,7 +62,11 @@ pub(crate) struct Fold {
     kinds: kinds::Kinds,
     turns: turns::Turns,
     models: usage::Models,
+    toolbox: toolbox::Toolbox,
+    targets: targets::Targets,
     tips: tips::Tips,
+    /// The source of the last record, and the session that its path names.
+    named: Option<(SourceId, Rc<Name>)>,
     /// Words that are not in the search index yet.
     pub(crate) words: index::Waiting,
     /// How many problems were noted since the fold began.

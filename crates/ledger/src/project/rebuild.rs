@@ -24,6 +24,9 @@ const SLICE: u64 = 32 << 20;
 /// … or for how long: others want to write, too.
 const LONGEST_SLICE: Duration = Duration::from_millis(500);
 
+/// More than so many records are not folded in one by one.
+const MOST_FOLLOWED: i64 = 16_384;
+
 /// Words are sorted when they weigh this much.
 const GATHERED: usize = 4 << 20;
 
@@ -56,6 +59,88 @@ pub(crate) fn is_behind(conn: &Connection) -> Result<bool> {
     Ok(version < schema::projection_version() || to < last)
 }
 
+/// How far the projection is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Projected {
+    /// Every record up to this one is in it.
+    pub(crate) to: i64,
+    /// The last record that there is.
+    pub(crate) last: i64,
+}
+
+impl Projected {
+    /// How many records it is behind.
+    pub(crate) fn lag(self) -> i64 {
+        self.last - self.to
+    }
+}
+
+/// How far the projection is; `None` if it is another version's.
+pub(crate) fn projected(conn: &Connection) -> Result<Option<Projected>> {
+    let (version, to, last): (i64, i64, i64) = conn
+        .prepare_cached(
+            "SELECT projection_version, projected_to, (SELECT coalesce(max(seq), 0) FROM records)
+               FROM ledger",
+        )?
+        .query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    Ok((version == schema::projection_version()).then_some(Projected { to, last }))
+}
+
+/// How [`follow`] ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Followed {
+    /// The projection is up to date.
+    Wholly,
+    /// There is more of the same.
+    Partly,
+    /// More than appended lines is missing: [`catch_up`] is needed.
+    Not,
+}
+
+/// Folds in the lines that stores have appended, for about so long. What `fold` remembers has to be
+/// true.
+pub(crate) fn follow(tx: &Transaction<'_>, fold: &mut Fold, longest: Duration) -> Result<Followed> {
+    let Some(projected) = projected(tx)? else { return Ok(Followed::Not) };
+    if projected.lag() == 0 {
+        return Ok(Followed::Wholly);
+    }
+    if projected.lag() > MOST_FOLLOWED || has_other_than_appended(tx, projected.to)? {
+        return Ok(Followed::Not);
+    }
+    let (_, done) = slice(tx, fold, Indexer::Fts5, longest)?;
+    Ok(if done.0 >= projected.last { Followed::Wholly } else { Followed::Partly })
+}
+
+fn has_other_than_appended(tx: &Transaction<'_>, after: i64) -> Result<bool> {
+    Ok(tx
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM records r
+                              JOIN generations g ON g.id = r.generation
+                              JOIN sources s ON s.id = g.source
+                             WHERE r.seq > ?1 AND s.kind <> 'native')",
+        )?
+        .query_row([after], |row| row.get(0))?)
+}
+
+/// Folds in what stores have appended. False if more than that is missing.
+pub(crate) fn keep_up(ledger: &mut Ledger) -> Result<bool> {
+    while is_behind(ledger.conn())? {
+        let followed = ledger.write(|tx| follow(tx, &mut Fold::default(), LONGEST_SLICE))?;
+        if followed == Followed::Not {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Brings the projection up to the last record, the short way if that is enough.
+pub(crate) fn bring_up(ledger: &mut Ledger, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+    if !keep_up(ledger)? {
+        catch_up(ledger, progress)?;
+    }
+    Ok(())
+}
+
 /// Brings the projection up to the last record.
 pub(crate) fn catch_up(
     ledger: &mut Ledger,
@@ -72,7 +157,7 @@ pub(crate) fn catch_up(
         let (records, to, total) = ledger.write(|tx| {
             // Another process may have gone on meanwhile; its rows are what counts.
             fold.let_go();
-            let slice = slice(tx, &mut fold, Indexer::Ours)?;
+            let slice = slice(tx, &mut fold, Indexer::Ours, LONGEST_SLICE)?;
             let total: i64 =
                 tx.query_row("SELECT coalesce(max(seq), 0) FROM records", [], |row| row.get(0))?;
             if slice.1.0 >= total {
@@ -102,7 +187,12 @@ enum Indexer {
 
 /// Projects the next records. Returns how many of sources (the journal's own do not count), and up
 /// to which.
-fn slice(tx: &Transaction<'_>, fold: &mut Fold, indexer: Indexer) -> Result<(u64, Seq)> {
+fn slice(
+    tx: &Transaction<'_>,
+    fold: &mut Fold,
+    indexer: Indexer,
+    longest: Duration,
+) -> Result<(u64, Seq)> {
     let from: Seq = tx.query_row("SELECT projected_to FROM ledger", [], |row| row.get(0))?;
     let mut reader = RecordReader::new(tx);
     let mut inserts = Inserts::new(tx)?;
@@ -116,7 +206,7 @@ fn slice(tx: &Transaction<'_>, fold: &mut Fold, indexer: Indexer) -> Result<(u64
     let mut gatherer = (indexer == Indexer::Ours).then(Gatherer::default);
     fold.words.open(tx)?;
     while bytes < SLICE
-        && began.elapsed() < LONGEST_SLICE
+        && began.elapsed() < longest
         && let Some(row) = rows.next()?
     {
         let seq: Seq = row.get(0)?;
@@ -173,7 +263,7 @@ pub(crate) fn replay(tx: &Transaction<'_>, progress: &mut dyn FnMut(u64, u64)) -
         tx.query_row("SELECT coalesce(max(seq), 0) FROM records", [], |row| row.get(0))?;
     let mut fold = Fold::default();
     loop {
-        let (_, to) = slice(tx, &mut fold, Indexer::Fts5)?;
+        let (_, to) = slice(tx, &mut fold, Indexer::Fts5, LONGEST_SLICE)?;
         progress(to.0.cast_unsigned(), total.cast_unsigned());
         if to.0 >= total {
             return finish(tx);

@@ -134,7 +134,7 @@ pub(crate) fn insert_detail(
             insert_document(conn, place, id, session, *bytes)?;
             // Sub-agents put their output beside that of the session they work for.
             conn.prepare_cached(
-                "UPDATE tool_calls SET output = ?3
+                "UPDATE tool_call_rows SET output = ?3
                   WHERE output_name = ?2
                     AND session IN (
                         SELECT ?1

@@ -16,6 +16,8 @@ use crate::ids::SessionRow;
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     rows: HashMap<Name, SessionRow>,
+    /// The one that was asked for last; most records belong to the session of the one before.
+    last: Option<(Name, SessionRow)>,
     /// In the order of their rows, so that what they hold is written in order.
     open: BTreeMap<SessionRow, (Name, Session)>,
     /// Responses whose bills were written and have to be compared with their copies.
@@ -38,8 +40,9 @@ impl Sessions {
         name: &Name,
         seq: SessionRow,
     ) -> Result<&mut Session> {
-        let row = match self.rows.get(name) {
-            Some(row) => *row,
+        let last = self.last.as_ref().filter(|(last, _)| last == name).map(|(_, row)| *row);
+        let row = match last.or_else(|| self.rows.get(name).copied()) {
+            Some(row) => row,
             None => {
                 let entries: usize =
                     self.open.values().map(|(_, session)| session.tree.len()).sum();
@@ -56,6 +59,9 @@ impl Sessions {
                 row
             }
         };
+        if last.is_none() {
+            self.last = Some((name.clone(), row));
+        }
         self.open
             .get_mut(&row)
             .map(|(_, session)| session)
@@ -102,6 +108,7 @@ impl Sessions {
     pub(crate) fn close(&mut self, conn: &Connection) -> Result<()> {
         self.save(conn)?;
         self.rows.clear();
+        self.last = None;
         self.open.clear();
         Ok(())
     }

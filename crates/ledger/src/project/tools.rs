@@ -8,6 +8,8 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::draft::{DraftCall, DraftResult};
 use super::rows;
+use super::targets::{Target, Targets};
+use super::toolbox::{CallId, Tool, ToolId, Toolbox};
 use crate::Result;
 use crate::ids::{EntryId, SessionRow};
 
@@ -28,8 +30,10 @@ pub(crate) struct Calls {
 /// A call, and its result if that has come.
 #[derive(Debug)]
 struct Unwritten {
-    turn: Option<EntryId>,
-    call: DraftCall,
+    tool: ToolId,
+    /// The id after what it begins with.
+    call: Option<Box<str>>,
+    target: Option<Target>,
     answer: Option<Answer>,
 }
 
@@ -64,17 +68,35 @@ pub(crate) struct At<'c> {
     pub(crate) session: SessionRow,
     pub(crate) is_complete: bool,
     pub(crate) entry: EntryId,
-    pub(crate) turn: Option<EntryId>,
 }
 
 impl Calls {
     /// Stores the calls of an entry. Returns what was odd.
-    pub(crate) fn called(&mut self, at: At<'_>, calls: &[DraftCall]) -> Result<Vec<ProblemKind>> {
+    pub(crate) fn called(
+        &mut self,
+        at: At<'_>,
+        (toolbox, targets): (&mut Toolbox, &mut Targets),
+        calls: &[DraftCall],
+    ) -> Result<Vec<ProblemKind>> {
         let mut problems = Vec::new();
         let mut open = Open { entry: at.entry, calls: BTreeMap::new() };
         for (ordinal, call) in calls.iter().enumerate() {
             let ordinal = ordinal as u32;
-            let unwritten = Unwritten { turn: at.turn, call: call.clone(), answer: None };
+            let id = call.id.as_deref().map(CallId::of);
+            let tool = Tool {
+                name: &call.name,
+                call_begins: id.map_or("", |id| id.beginning),
+                is_partial: call.is_partial,
+            };
+            let unwritten = Unwritten {
+                tool: toolbox.number(at.conn, tool)?,
+                call: id.map(|id| id.rest.into()),
+                target: match &call.target {
+                    Some(target) => Some(targets.store(at.conn, target)?),
+                    None => None,
+                },
+                answer: None,
+            };
             self.unwritten.insert((at.entry, ordinal), unwritten);
             if call.is_partial {
                 problems.push(ProblemKind::PartialCall);
@@ -161,12 +183,12 @@ impl Calls {
             return Ok(());
         }
         let mut statement = conn.prepare_cached(
-            "INSERT INTO tool_calls
-                (entry, ordinal, session, turn, call_id, name, target, is_partial, result,
-                 is_error, mentions_error, output_name, output)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+            "INSERT INTO tool_call_rows
+                (entry, ordinal, session, tool, call, target, result, is_error, mentions_error,
+                 output_name, output)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         )?;
-        for ((entry, ordinal), Unwritten { turn, call, answer }) in
+        for ((entry, ordinal), Unwritten { tool, call, target, answer }) in
             std::mem::take(&mut self.unwritten)
         {
             let answer = answer.as_ref();
@@ -174,11 +196,9 @@ impl Calls {
                 entry,
                 ordinal,
                 session,
-                turn,
-                call.id,
-                call.name,
-                call.target,
-                call.is_partial,
+                tool,
+                call,
+                target,
                 answer.map(|answer| answer.entry),
                 answer.map(|answer| answer.is_error),
                 answer.map(|answer| answer.mentions_error),
@@ -204,9 +224,10 @@ impl Calls {
             .execute([entry])?;
         let withdrawn: Vec<Option<Box<str>>> = at
             .conn
-            .prepare_cached("DELETE FROM tool_calls WHERE entry = ?1 RETURNING call_id")?
+            .prepare_cached("SELECT call_id FROM tool_calls WHERE entry = ?1")?
             .query_map([entry], |row| row.get(0))?
             .collect::<Result<_, _>>()?;
+        at.conn.prepare_cached("DELETE FROM tool_call_rows WHERE entry = ?1")?.execute([entry])?;
         if !withdrawn.is_empty() {
             self.has_orphans = true;
             self.open = None;
@@ -234,7 +255,7 @@ impl Calls {
         }
         at.conn
             .prepare_cached(
-                "UPDATE tool_calls
+                "UPDATE tool_call_rows
                     SET result = ?3, is_error = ?4, mentions_error = ?5, output_name = ?6, output = ?7
                   WHERE entry = ?1 AND ordinal = ?2",
             )?
@@ -258,16 +279,18 @@ impl Calls {
             return Ok(None);
         }
         self.save(at.conn, at.session)?;
+        let parts = CallId::of(id);
         // The oldest one that waits; if none does, the oldest.
         let calls: Vec<Call> = at
             .conn
             .prepare_cached(
-                "SELECT entry, ordinal, result IS NOT NULL FROM tool_calls
-                  WHERE session = ?1 AND substr(call_id, -8) = substr(?2, -8) AND call_id = ?2
-                    AND is_partial = 0 AND entry <> ?3
-                  ORDER BY result IS NOT NULL, entry % (1 << 40), entry, ordinal LIMIT 2",
+                "SELECT c.entry, c.ordinal, c.result IS NOT NULL
+                   FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
+                  WHERE c.session = ?1 AND substr(c.call, -4) = substr(?2, -4) AND c.call = ?2
+                    AND t.call_begins = ?3 AND t.is_partial = 0 AND c.entry <> ?4
+                  ORDER BY c.result IS NOT NULL, c.entry % (1 << 40), c.entry, c.ordinal LIMIT 2",
             )?
-            .query_map((at.session, id, at.entry), |row| {
+            .query_map((at.session, parts.rest, parts.beginning, at.entry), |row| {
                 Ok(Call { entry: row.get(0)?, ordinal: row.get(1)?, is_answered: row.get(2)? })
             })?
             .collect::<Result<_, _>>()?;
@@ -323,7 +346,7 @@ impl Calls {
             let newest: Option<EntryId> = at
                 .conn
                 .prepare_cached(
-                    "SELECT entry FROM tool_calls WHERE session = ?1 AND entry <> ?2
+                    "SELECT entry FROM tool_call_rows WHERE session = ?1 AND entry <> ?2
                       ORDER BY entry % (1 << 40) DESC, entry DESC LIMIT 1",
                 )?
                 .query_row((at.session, at.entry), |row| row.get(0))

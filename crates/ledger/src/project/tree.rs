@@ -46,7 +46,8 @@ impl Tree {
         let known = conn
             .prepare_cached(
                 "SELECT id, content, turn FROM entry_rows
-                  WHERE session = ?1 AND uuid = ?2 AND superseded_by IS NULL
+                  WHERE session = ?1 AND substr(uuid, -3) = substr(?2, -3) AND uuid = ?2
+                    AND superseded_by IS NULL
                   ORDER BY id DESC LIMIT 1",
             )?
             .query_row((session, uuid), |row| {

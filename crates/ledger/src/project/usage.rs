@@ -9,7 +9,7 @@ use std::collections::hash_map::Entry;
 
 use foldhash::{HashMap, HashSet};
 use quipu_transcript::entry::Usage;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Row, Statement};
 
 use super::draft::DraftUsage;
 use super::quarters::{Quarters, Slot};
@@ -123,13 +123,15 @@ impl Bills {
     ) -> Result<()> {
         let mut dirty: Vec<_> = self.open.iter_mut().filter(|(_, bill)| bill.is_dirty).collect();
         dirty.sort_unstable_by_key(|(_, bill)| bill.entry);
+        // Found once: that costs as much as binding its values.
+        let mut new = conn.prepare_cached(INSERT)?;
         for (key, bill) in dirty {
             bill.is_dirty = false;
             changed.insert(key.0);
             let mut slot = Slot { session, model: bill.model, time: bill.time, usage: bill.usage };
             match bill.saved.replace(bill.usage) {
                 None => {
-                    insert(conn, *key, session, bill)?;
+                    insert(&mut new, *key, bill)?;
                     quarters.add(&slot);
                 }
                 Some(before) => {
@@ -151,26 +153,17 @@ impl Bills {
 }
 
 /// Adds a bill. It counts until another copy is found.
-fn insert(
-    conn: &Connection,
-    (message, request): Key,
-    session: SessionRow,
-    bill: &Bill,
-) -> Result<()> {
+const INSERT: &str = "INSERT INTO usage_rows
+        (entry, message, request, model, input, output, cache_read, cache_write, cache_write_1h,
+         cost_usd, is_fast, is_sidechain, is_counted)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 1)";
+
+fn insert(new: &mut Statement<'_>, (message, request): Key, bill: &Bill) -> Result<()> {
     let usage = bill.usage;
-    conn.prepare_cached(
-        "INSERT INTO usage
-            (session, message, request, entry, turn, time, model, input, output,
-             cache_read, cache_write, cache_write_1h, cost_usd, is_fast, is_sidechain, is_counted)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, 1)",
-    )?
-    .execute((
-        session,
+    new.execute((
+        bill.entry,
         message,
         request,
-        bill.entry,
-        bill.turn,
-        bill.time,
         bill.model,
         tokens(usage.input),
         tokens(usage.output),
@@ -189,7 +182,7 @@ fn update(conn: &Connection, bill: &Bill) -> Result<bool> {
     let usage = bill.usage;
     Ok(conn
         .prepare_cached(
-            "UPDATE usage SET
+            "UPDATE usage_rows SET
                 input = ?2, output = ?3, cache_read = ?4, cache_write = ?5, cache_write_1h = ?6,
                 cost_usd = ?7, is_fast = ?8, is_sidechain = ?9
               WHERE entry = ?1 RETURNING is_counted",
@@ -237,7 +230,9 @@ pub(crate) fn recount_all(
     messages: BTreeSet<i64>,
     quarters: &mut Quarters,
 ) -> Result<()> {
-    let mut count = conn.prepare_cached("SELECT count(*) FROM usage WHERE message = ?1")?;
+    let mut count = conn.prepare_cached(
+        "SELECT count(*) FROM usage_rows WHERE message % 2147483647 = ?1 % 2147483647",
+    )?;
     for message in messages {
         // Nearly always the only one, and then it counts.
         if count.query_row([message], |row| row.get::<_, i64>(0))? > 1 {
@@ -267,7 +262,9 @@ fn load(conn: &Connection, (message, request): Key, session: SessionRow) -> Resu
         .prepare_cached(
             "SELECT input, output, cache_read, cache_write, cache_write_1h, cost_usd, is_fast,
                     entry, turn, time, model, is_sidechain
-               FROM usage WHERE message = ?1 AND request = ?2 AND session = ?3",
+               FROM usage
+              WHERE message % 2147483647 = ?1 % 2147483647 AND message = ?1 AND request = ?2
+                AND session = ?3",
         )?
         .query_row((message, request, session), |row| {
             let usage = stored(row)?;
@@ -345,7 +342,7 @@ fn recount(conn: &Connection, message: i64, quarters: &mut Quarters) -> Result<(
                 u.input + u.output + u.cache_read + u.cache_write,
                 u.output, u.input, u.cache_write, u.cache_read, u.time, s.session_id
            FROM usage u LEFT JOIN sessions s ON s.id = u.session
-          WHERE u.message = ?1",
+          WHERE u.message % 2147483647 = ?1 % 2147483647 AND u.message = ?1",
     )?;
     let mut copies: Vec<Copy> = statement
         .query_map([message], |row| {
@@ -373,7 +370,7 @@ fn recount(conn: &Connection, message: i64, quarters: &mut Quarters) -> Result<(
         requests.insert(copy.request);
         has_main |= !copy.is_sidechain;
         if copy.is_counted == is_repeated {
-            conn.prepare_cached("UPDATE usage SET is_counted = ?2 WHERE entry = ?1")?
+            conn.prepare_cached("UPDATE usage_rows SET is_counted = ?2 WHERE entry = ?1")?
                 .execute((copy.entry, !is_repeated))?;
             let slot = slot(conn, copy.entry)?;
             if is_repeated { quarters.take(&slot) } else { quarters.add(&slot) }

@@ -101,24 +101,38 @@ pub(crate) fn lives(conn: &Connection, session: SessionRow) -> Result<Vec<Life>>
 impl Life {
     /// The context as these lines give it; `None` if the entry is not among them.
     fn context(&self, conn: &Connection, at: At<'_>) -> Result<Option<Context>> {
+        if self.size <= KEPT {
+            return self.context_at_once(conn, at);
+        }
         let mut session = Session::new(self.rules);
-        let mut kept = (self.size <= KEPT).then(Vec::new);
-        self.lines(conn, &mut |line| {
-            let line = String::from_utf8_lossy(line);
-            session.push(&line);
-            if let Some(kept) = &mut kept {
-                kept.push(line.into_owned().into_boxed_str());
-            }
-        })?;
+        self.lines(conn, &mut |line| session.push(&String::from_utf8_lossy(line)))?;
         let Some(plan) = session.plan(at) else { return Ok(None) };
         drop(session);
-        Ok(Some(match kept {
-            Some(lines) => finish(plan, |line| lines.get(line).map(|line| &**line)),
-            None => {
-                let lines = self.wanted(conn, &plan)?;
-                finish(plan, |line| lines.get(&line).map(String::as_str))
-            }
-        }))
+        let lines = self.wanted(conn, &plan)?;
+        Ok(Some(plan.fill(&|line| lines.get(&line).map(String::as_str))))
+    }
+
+    /// The same, of lines that fit into memory.
+    fn context_at_once(&self, conn: &Connection, at: At<'_>) -> Result<Option<Context>> {
+        let mut bytes = Vec::with_capacity(usize::try_from(self.size).unwrap_or_default());
+        let mut take = |part: &[u8]| {
+            bytes.extend_from_slice(part);
+            Ok(())
+        };
+        spans::stream(conn, self.generation, &mut take)?;
+        spans::stream_tail(conn, self.generation, &mut take)?;
+        // What is no text becomes some, line by line: a letter that is cut off spoils no newline.
+        let text = match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        };
+        let text = text.strip_suffix('\n').unwrap_or(&text);
+        let lines: Vec<&str> =
+            if text.is_empty() { Vec::new() } else { text.split('\n').collect() };
+        let mut session = Session::new(self.rules);
+        session.extend(&lines);
+        let plan = session.plan(at);
+        Ok(plan.map(|plan| plan.fill(&|line| lines.get(line).copied())))
     }
 
     /// The lines that a plan wants, by number.
@@ -160,12 +174,4 @@ impl Life {
         }
         Ok(())
     }
-}
-
-/// Gives a plan its lines.
-fn finish<'a>(mut plan: Plan, line: impl Fn(usize) -> Option<&'a str>) -> Context {
-    while let Some(number) = plan.next_line() {
-        plan.put(line(number).unwrap_or_default());
-    }
-    plan.finish()
 }

@@ -44,7 +44,8 @@ fn labels(conn: &Connection, session: SessionRow) -> Result<HashMap<EntryId, Str
         "SELECT e.id, l.label
            FROM labels l
            JOIN entry_rows e
-             ON e.session = l.session AND e.uuid = l.target AND e.superseded_by IS NULL
+             ON e.session = l.session AND substr(e.uuid, -3) = substr(l.target, -3)
+            AND e.uuid = l.target AND e.superseded_by IS NULL
           WHERE l.session = ?1
           ORDER BY l.id",
     )?;

@@ -71,8 +71,9 @@ CREATE TABLE entry_rows (
     content       INTEGER NOT NULL        -- hash that tells a repeated entry from a new version
 ) STRICT;
 
--- Entries of a session, and an entry of a session by the agent's id.
-CREATE INDEX entries_by_session ON entry_rows (session, uuid);
+-- Entries of a session, and an entry of a session by the agent's id: its end tells nearly as much
+-- as all of it.
+CREATE INDEX entries_by_session ON entry_rows (session, substr(uuid, -3));
 -- Children that wait for a parent that may still come.
 CREATE INDEX entries_by_missing_parent ON entry_rows (session, parent_uuid) WHERE parent_uuid IS NOT NULL;
 -- Older versions, which a search shows only where the newer one does not match.
@@ -144,16 +145,14 @@ CREATE TABLE turns (
 
 CREATE INDEX turns_by_session ON turns (session);
 
--- A tool call with its result.
-CREATE TABLE tool_calls (
+-- A tool call with its result, as it is stored. Read it through the view `tool_calls`.
+CREATE TABLE tool_call_rows (
     entry          INTEGER NOT NULL,
     ordinal        INTEGER NOT NULL,      -- within the entry
     session        INTEGER NOT NULL,
-    turn           INTEGER,
-    call_id        TEXT,
-    name           TEXT    NOT NULL,
-    target         TEXT,                  -- the path, command or query it is about
-    is_partial     INTEGER NOT NULL,
+    tool           INTEGER NOT NULL,      -- in tools
+    call           TEXT,                  -- the call's id, after what it begins with
+    target         ANY,                   -- the path, command or query it is about; or its number in targets
     result         INTEGER,               -- entry of the result
     is_error       INTEGER,               -- recorded by the agent; NULL without a result
     mentions_error INTEGER,               -- the result's text holds one of the spec's error words
@@ -163,9 +162,33 @@ CREATE TABLE tool_calls (
 ) STRICT, WITHOUT ROWID;
 
 -- Pairs a result with its call. The end of an id tells nearly as much as all of it.
-CREATE INDEX tool_calls_by_call ON tool_calls (session, substr(call_id, -8));
+CREATE INDEX tool_calls_by_call ON tool_call_rows (session, substr(call, -4));
 -- Finds the call whose output a collected file is.
-CREATE INDEX tool_calls_by_output ON tool_calls (session, output_name) WHERE output_name IS NOT NULL;
+CREATE INDEX tool_calls_by_output ON tool_call_rows (session, output_name) WHERE output_name IS NOT NULL;
+
+-- What calls have in common: a few dozen rows for millions of calls.
+CREATE TABLE tools (
+    id          INTEGER PRIMARY KEY,
+    name        TEXT    NOT NULL,
+    call_begins TEXT    NOT NULL,         -- how ids of its calls begin: toolu_01, call_, or nothing
+    is_partial  INTEGER NOT NULL,         -- the calls were cut off
+    UNIQUE (name, call_begins, is_partial)
+) STRICT;
+
+-- Paths and addresses that calls are about: the same few come again and again.
+CREATE TABLE targets (
+    id   INTEGER PRIMARY KEY,
+    text TEXT NOT NULL UNIQUE
+) STRICT;
+
+-- A tool call with its result.
+CREATE VIEW tool_calls AS
+    SELECT c.entry, c.ordinal, c.session, (SELECT turn FROM entry_rows WHERE id = c.entry) AS turn,
+           t.call_begins || c.call AS call_id, t.name,
+           iif(typeof(c.target) = 'integer', (SELECT text FROM targets WHERE id = c.target), c.target)
+               AS target,
+           t.is_partial, c.result, c.is_error, c.mentions_error, c.output_name, c.output
+      FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool;
 
 -- Results whose call has not been seen.
 CREATE TABLE orphan_results (
@@ -178,14 +201,11 @@ CREATE TABLE orphan_results (
     PRIMARY KEY (session, call_id, entry)
 ) STRICT, WITHOUT ROWID;
 
--- One API response per session. Rows with is_counted = 1 add up to the bill, over all sessions.
-CREATE TABLE usage (
+-- One API response per session, as it is stored. Read it through the view `usage`.
+CREATE TABLE usage_rows (
     entry          INTEGER PRIMARY KEY,   -- first line of the response
-    session        INTEGER NOT NULL,
-    turn           INTEGER,
     message        INTEGER NOT NULL,      -- hash of the response's id
     request        INTEGER NOT NULL,      -- hash of the request's id; 0 when unknown
-    time           INTEGER,
     model          INTEGER NOT NULL,      -- in models
     input          INTEGER NOT NULL,
     output         INTEGER NOT NULL,
@@ -207,8 +227,15 @@ CREATE TABLE models (
     UNIQUE (model, provider, api)
 ) STRICT;
 
--- All copies of a response. Not indexed by session: a session's entries lead there.
-CREATE INDEX usage_by_message ON usage (message);
+-- All copies of a response, by half of the hash. Not indexed by session: a session's entries lead there.
+CREATE INDEX usage_by_message ON usage_rows (message % 2147483647);
+
+-- One API response per session. Rows with is_counted = 1 add up to the bill, over all sessions.
+CREATE VIEW usage AS
+    SELECT u.entry, e.session, e.turn, u.message, u.request, e.time, u.model, u.input, u.output,
+           u.cache_read, u.cache_write, u.cache_write_1h, u.cost_usd, u.is_fast, u.is_sidechain,
+           u.is_counted
+      FROM usage_rows u CROSS JOIN entry_rows e ON e.id = u.entry;
 
 -- The counted rows of usage added up, so that a report need not read them one by one. A quarter of
 -- an hour, because every time zone's days begin with one.

@@ -284,7 +284,7 @@ fn kinds(conn: &Connection) -> Result<HashMap<i64, Kind>> {
 /// Results that the agent recorded as failed.
 fn failed_results(conn: &Connection) -> Result<HashSet<i64>> {
     let mut statement = conn.prepare_cached(
-        "SELECT result FROM tool_calls WHERE is_error = 1 AND result IS NOT NULL",
+        "SELECT result FROM tool_call_rows WHERE is_error = 1 AND result IS NOT NULL",
     )?;
     Ok(statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
@@ -312,10 +312,13 @@ fn called(conn: &Connection, name: &str, found: &mut HashSet<i64>) -> Result<()>
 /// Adds what was done with a file: by the end of its path, or any part of it.
 fn touched(conn: &Connection, path: &str, with_turns: bool, found: &mut Touched) -> Result<()> {
     let mut statement = conn.prepare_cached(
-        "SELECT entry, result, output, turn FROM tool_calls
-          WHERE instr(lower(target), lower(?1)) > 0",
+        "SELECT c.entry, c.result, c.output, CASE WHEN ?2 THEN e.turn END
+           FROM tool_call_rows c CROSS JOIN entry_rows e ON e.id = c.entry
+          WHERE iif(typeof(c.target) = 'integer',
+                    c.target IN (SELECT id FROM targets WHERE instr(lower(text), lower(?1)) > 0),
+                    instr(lower(c.target), lower(?1)) > 0)",
     )?;
-    let mut rows = statement.query([path])?;
+    let mut rows = statement.query((path, with_turns))?;
     while let Some(row) = rows.next()? {
         for index in 0..3 {
             found.entries.extend(row.get::<_, Option<i64>>(index)?);

@@ -34,6 +34,8 @@ pub(crate) struct Teller<'c> {
     texts: Texts<'c>,
     pattern: &'c Pattern,
     sessions: HashMap<i64, Session>,
+    /// Of each session a turn and its number.
+    turns: HashMap<i64, (i64, i64)>,
     around: usize,
 }
 
@@ -63,7 +65,8 @@ struct Row {
 
 impl<'c> Teller<'c> {
     pub(crate) fn new(conn: &'c Connection, pattern: &'c Pattern, around: usize) -> Teller<'c> {
-        Teller { conn, texts: Texts::new(conn), pattern, sessions: HashMap::new(), around }
+        let (sessions, turns) = (HashMap::new(), HashMap::new());
+        Teller { conn, texts: Texts::new(conn), pattern, sessions, turns, around }
     }
 
     /// Tells about one entry.
@@ -130,21 +133,24 @@ impl<'c> Teller<'c> {
             if best.as_ref().is_none_or(|(most, _, _)| kinds.len() > *most) {
                 best = Some((kinds.len(), name, snippet::around(text, &places, WIDTH)));
             }
+            kinds.len()
         };
-        // Prose of messages is at hand; everything else is in a chunk that has to be opened.
-        let message = match wanted.columns == columns::PROSE {
-            true => self.message(wanted.entry)?,
-            false => None,
+        // Prose of messages is at hand; everything else is in a chunk that has to be opened. It
+        // comes first, so where it has all that is looked for nothing else is shown.
+        let message = match wanted.columns & columns::PROSE {
+            0 => None,
+            _ => self.message(wanted.entry)?,
         };
-        match message {
-            Some(text) => consider("text", &text, self.pattern),
-            None => {
-                let text = self.texts.of(EntryId(wanted.entry))?;
-                for (column, name, text) in by_column(&text) {
-                    let is_asked_for = wanted.columns == 0 || wanted.columns & column != 0;
-                    if is_asked_for && !text.is_empty() {
-                        consider(name, text, self.pattern);
-                    }
+        let is_enough = message.is_some_and(|text| {
+            let found = consider("text", &text, self.pattern);
+            wanted.columns == columns::PROSE || found == self.pattern.kinds()
+        });
+        if !is_enough {
+            let text = self.texts.of(EntryId(wanted.entry))?;
+            for (column, name, text) in by_column(&text) {
+                let is_asked_for = wanted.columns == 0 || wanted.columns & column != 0;
+                if is_asked_for && !text.is_empty() {
+                    consider(name, text, self.pattern);
                 }
             }
         }
@@ -265,13 +271,20 @@ impl<'c> Teller<'c> {
         Ok(())
     }
 
-    /// The number of a turn in its session.
-    fn turn(&self, session: i64, turn: Option<i64>) -> Result<Option<u64>> {
+    /// The number of a turn in its session. Hits of a session mostly come in order, so that turns
+    /// are counted from the last one on.
+    fn turn(&mut self, session: i64, turn: Option<i64>) -> Result<Option<u64>> {
         let Some(turn) = turn else { return Ok(None) };
-        let number: i64 = self
+        let known = self.turns.get(&session).copied().filter(|known| known.0 <= turn);
+        let (after, before) = known.unwrap_or((i64::MIN, 0));
+        let since: i64 = self
             .conn
-            .prepare_cached("SELECT count(*) FROM turns WHERE session = ?1 AND id <= ?2")?
-            .query_row((session, turn), |row| row.get(0))?;
+            .prepare_cached(
+                "SELECT count(*) FROM turns WHERE session = ?1 AND id > ?2 AND id <= ?3",
+            )?
+            .query_row((session, after, turn), |row| row.get(0))?;
+        let number = before + since;
+        self.turns.insert(session, (turn, number));
         Ok(u64::try_from(number).ok().filter(|number| *number > 0))
     }
 

@@ -85,6 +85,11 @@ impl Matches {
         Matches { list, ..Matches::default() }
     }
 
+    /// Some of the entries of a single phrase, in order, which `hits` entries hold.
+    pub(crate) fn some_of(list: Vec<Posting>, hits: usize) -> Matches {
+        Matches { list, others: Vec::new(), hits: vec![hits] }
+    }
+
     /// Leaves out the entries that hold any of `unwanted`.
     pub(crate) fn leave_out(
         &mut self,

@@ -4,9 +4,11 @@
 //! some out, `rank` and `newest` put them in order, `scan` looks where the index cannot, and `hits`
 //! tells about those that are shown. All of it happens in one read transaction.
 
+mod cache;
 mod filter;
 mod hits;
 pub(crate) mod index;
+mod leading;
 mod matching;
 mod newest;
 mod pattern;
@@ -25,12 +27,15 @@ use rusqlite::Connection;
 use crate::ledger::Ledger;
 use crate::wire::{Scanned, SearchAnswer, SearchGaps, SearchHit};
 use crate::{Error, Result};
+use cache::SmallCache;
 use filter::Filters;
 use hits::{Teller, Wanted};
 use index::{Index, columns};
+use leading::Leading;
 use matching::Matches;
 use newest::newest;
 use pattern::Pattern;
+use rank::Scored;
 use set::EntrySet;
 use versions::Versions;
 
@@ -87,6 +92,9 @@ pub fn search_each(
     request: &SearchRequest,
     each: &mut dyn FnMut(u64, SearchHit) -> ControlFlow<()>,
 ) -> Result<SearchAnswer> {
+    // A page of hits reads most of what it reads once; of many hits much is read again.
+    let is_page = request.limit.is_some_and(|limit| limit <= PAGE);
+    let _small = is_page.then(|| SmallCache::of(ledger.conn())).transpose()?;
     // One state of the ledger for all questions, whoever writes meanwhile.
     let tx = ledger.conn().unchecked_transaction()?;
     answer(&tx, request, each).map_err(|error| match error {
@@ -117,17 +125,13 @@ fn answer(
     let wanted = Filters::new(conn, filters, places, has_words)?;
     let index = Index::open(conn)?;
     let versions = Versions::read(conn)?;
-    let only_word =
-        pattern.only_word().filter(|_| request.order == Order::Newest && wanted.is_empty());
-    let (matches, scanned, total, shown) = match only_word {
-        // Neither ranked nor filtered: which entries there are is enough.
-        Some(word) => {
-            let mut entries = index.entries_of(word, mask)?;
-            versions.keep_newest_of(&mut entries);
-            let total = entries.len();
-            let (matches, shown) = newest_of(conn, &entries, request.limit.unwrap_or(total))?;
-            (matches, None, total, shown)
-        }
+    // Where nothing else is asked for, which entries hold a word is enough.
+    let of_one_word = match pattern.only_word().filter(|_| wanted.is_empty()) {
+        Some(word) => of_one_word(conn, &index, &versions, word, mask, request)?,
+        None => None,
+    };
+    let (found, scanned) = match of_one_word {
+        Some(found) => (found, None),
         None => {
             let (mut matches, scanned) = find(conn, &index, &pattern, &wanted, mask)?;
             wanted.apply(&mut matches)?;
@@ -138,9 +142,10 @@ fn answer(
                 Order::Best if !pattern.wanted.is_empty() => best(conn, &index, &matches, limit)?,
                 _ => by_time(conn, &matches, limit)?,
             };
-            (matches, scanned, total, shown)
+            (Found { matches, total, shown }, scanned)
         }
     };
+    let Found { matches, total, shown } = found;
     let mut teller = Teller::new(conn, &pattern, request.around);
     'told: for page in shown.chunks(PAGE) {
         for hit in tell(&mut teller, &versions, &matches, page)? {
@@ -159,6 +164,57 @@ fn answer(
         gaps.in_thinking = in_thinking(&index, &pattern, filters, conn)?;
     }
     Ok(SearchAnswer { hits: Vec::new(), total: total as u64, gaps, scanned })
+}
+
+/// What matches, how many that is in all, and which of it is shown.
+struct Found {
+    /// All matches, or only those that are shown.
+    matches: Matches,
+    total: usize,
+    shown: Vec<Shown>,
+}
+
+/// The best or newest entries of a single word, without a list of all of them. `None` if such a
+/// list is needed.
+fn of_one_word(
+    conn: &Connection,
+    index: &Index<'_>,
+    versions: &Versions,
+    word: &str,
+    mask: u8,
+    request: &SearchRequest,
+) -> Result<Option<Found>> {
+    let limit = match (request.order, request.limit) {
+        (Order::Newest, limit) => {
+            let mut entries = index.entries_of(word, mask)?;
+            versions.keep_newest_of(&mut entries);
+            let total = entries.len();
+            let limit = limit.unwrap_or(total);
+            let (matches, shown) = newest_of(conn, &entries, mask, limit)?;
+            return Ok(Some(Found { matches, total, shown }));
+        }
+        (Order::Best, Some(limit @ 1..=PAGE)) => limit,
+        (Order::Best, _) => return Ok(None),
+    };
+    let totals = index.totals();
+    let average = totals.words as f64 / totals.entries as f64;
+    let mut leading = Leading::new(average, rank::tried_first(limit));
+    let mut entries = index
+        .entries_of_each(word, mask, &mut |entry, positions| leading.consider(entry, positions))?;
+    let hits = entries.len();
+    versions.keep_newest_of(&mut entries);
+    let total = entries.len();
+    let (mut kept, is_complete) = leading.finish();
+    kept.retain(|posting| entries.contains(posting.entry));
+    let matches = Matches::some_of(kept, hits);
+    let weights = rank::Weights::new(totals, matches.hits());
+    let scored = match is_complete {
+        true => Some(rank::best(conn, &weights, &matches, limit)?),
+        false => rank::best_of_highest(conn, &weights, &matches, limit)?,
+    };
+    let Some(scored) = scored else { return Ok(None) };
+    let shown = in_order(conn, scored, limit)?;
+    Ok(Some(Found { matches, total, shown }))
 }
 
 /// Tells about the matches at these places. They are read in the order in which they are stored, so
@@ -286,7 +342,11 @@ fn best(
     limit: usize,
 ) -> Result<Vec<Shown>> {
     let weights = rank::Weights::new(index.totals(), matches.hits());
-    let mut scored = rank::best(conn, &weights, matches, limit)?;
+    in_order(conn, rank::best(conn, &weights, matches, limit)?, limit)
+}
+
+/// The best of those that have a score, in order.
+fn in_order(conn: &Connection, mut scored: Vec<Scored>, limit: usize) -> Result<Vec<Shown>> {
     scored.sort_unstable_by(|one, other| {
         other.score.total_cmp(&one.score).then(one.entry.cmp(&other.entry))
     });
@@ -319,10 +379,15 @@ fn by_time(conn: &Connection, matches: &Matches, limit: usize) -> Result<Vec<Sho
         .collect())
 }
 
-/// The newest of the entries that hold a word, and their order.
-fn newest_of(conn: &Connection, entries: &EntrySet, limit: usize) -> Result<(Matches, Vec<Shown>)> {
+/// The newest of the entries that hold a word in some of the columns of `mask`, and their order.
+fn newest_of(
+    conn: &Connection,
+    entries: &EntrySet,
+    mask: u8,
+    limit: usize,
+) -> Result<(Matches, Vec<Shown>)> {
     let newest = newest::newest_of(conn, entries, limit)?;
-    let mut found: Vec<(i64, u8)> = newest.iter().map(|(_, entry)| (*entry, 0)).collect();
+    let mut found: Vec<(i64, u8)> = newest.iter().map(|(_, entry)| (*entry, mask)).collect();
     found.sort_unstable();
     let matches = Matches::without_words(&found);
     let shown = newest.iter().filter_map(|(_, entry)| Some((matches.find(*entry)?, None)));

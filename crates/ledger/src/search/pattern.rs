@@ -82,6 +82,11 @@ impl Pattern {
         !self.literals.is_empty() || !self.unwanted_literals.is_empty()
     }
 
+    /// How many different things are looked for.
+    pub(crate) fn kinds(&self) -> usize {
+        self.needles.len() + self.literals.len()
+    }
+
     /// Where what is looked for stands in a text.
     pub(crate) fn places(&self, text: &str) -> Vec<(usize, usize, usize)> {
         let mut places = snippet::places(text, &self.needles);

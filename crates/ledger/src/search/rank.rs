@@ -51,12 +51,22 @@ impl Weights {
     fn score(&self, counts: impl Iterator<Item = u32>, words: f64) -> f64 {
         let mut score = 0.0;
         for (idf, count) in self.idf.iter().zip(counts) {
-            let count = f64::from(count);
-            score +=
-                idf * ((count * (K1 + 1.0)) / (count + K1 * (1.0 - B + B * words / self.average)));
+            score += idf * share(count, words, self.average);
         }
         score
     }
+}
+
+/// What a word adds to the score of an entry, apart from how much the word tells.
+#[inline]
+pub(crate) fn share(count: u32, words: f64, average: f64) -> f64 {
+    let count = f64::from(count);
+    (count * (K1 + 1.0)) / (count + K1 * (1.0 - B + B * words / average))
+}
+
+/// With how many words at most it adds `share`; a negative number if it never does.
+pub(crate) fn longest_with(count: f64, share: f64, average: f64) -> f64 {
+    ((count * (K1 + 1.0) / share - count) / K1 - (1.0 - B)) / B * average
 }
 
 /// An entry and the highest score that it can have.
@@ -88,6 +98,11 @@ impl Ord for Candidate {
 /// So many of the highest possible scores are tried before all of them are put in order.
 const TRIED_FIRST: usize = 1024;
 
+/// How many are tried first where so many are wanted.
+pub(crate) fn tried_first(limit: usize) -> usize {
+    TRIED_FIRST.max(limit.saturating_mul(4))
+}
+
 /// The `limit` best entries in no order, and all others with the same score as the last of them.
 pub(crate) fn best(
     conn: &Connection,
@@ -98,13 +113,8 @@ pub(crate) fn best(
     if limit == 0 {
         return Ok(Vec::new());
     }
-    let bounds = || {
-        matches.list().iter().enumerate().map(|(at, found)| {
-            let words = f64::from(found.occurrences.at_least());
-            Candidate { bound: weights.score(matches.counts(at), words), at }
-        })
-    };
-    let first = TRIED_FIRST.max(limit.saturating_mul(4));
+    let bounds = || bounds(weights, matches);
+    let first = tried_first(limit);
     if first < matches.len() {
         let mut highest: BinaryHeap<Reverse<Candidate>> = BinaryHeap::with_capacity(first + 1);
         for candidate in bounds() {
@@ -121,6 +131,27 @@ pub(crate) fn best(
         }
     }
     Ok(among(conn, weights, matches, limit, bounds().collect())?.1)
+}
+
+/// The same of matches that were chosen because nothing else can have a higher score than any of
+/// them. `None` if something else could be among the best all the same.
+pub(crate) fn best_of_highest(
+    conn: &Connection,
+    weights: &Weights,
+    matches: &Matches,
+    limit: usize,
+) -> Result<Option<Vec<Scored>>> {
+    let (is_final, best) =
+        among(conn, weights, matches, limit, bounds(weights, matches).collect())?;
+    Ok(is_final.then_some(best))
+}
+
+/// The matches with the highest scores that they can have.
+fn bounds(weights: &Weights, matches: &Matches) -> impl Iterator<Item = Candidate> {
+    matches.list().iter().enumerate().map(|(at, found)| {
+        let words = f64::from(found.occurrences.at_least());
+        Candidate { bound: weights.score(matches.counts(at), words), at }
+    })
 }
 
 /// The best of the candidates, and whether nothing with a lower bound can be among them.

@@ -23,18 +23,26 @@ impl EntrySet {
         self.length
     }
 
+    #[inline]
     pub(crate) fn insert(&mut self, entry: i64) {
-        let Some((at, bit)) = place(entry) else {
+        let at = usize::try_from(entry >> 6).unwrap_or(usize::MAX);
+        match self.bits.get_mut(at) {
+            Some(word) => {
+                let bit = 1 << (entry & 63);
+                self.length += usize::from(*word & bit == 0);
+                *word |= bit;
+            }
+            None => self.insert_beyond(entry),
+        }
+    }
+
+    fn insert_beyond(&mut self, entry: i64) {
+        let Some((at, _)) = place(entry) else {
             self.length += usize::from(self.others.insert(entry));
             return;
         };
-        if at >= self.bits.len() {
-            self.bits.resize((at + 1).next_power_of_two(), 0);
-        }
-        if let Some(word) = self.bits.get_mut(at) {
-            self.length += usize::from(*word & bit == 0);
-            *word |= bit;
-        }
+        self.bits.resize((at + 1).next_power_of_two(), 0);
+        self.insert(entry);
     }
 
     pub(crate) fn remove(&mut self, entry: i64) {

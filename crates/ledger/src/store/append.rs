@@ -1,18 +1,29 @@
 //! Appending: one entry, on the leaf that the writer expects, once.
 
-use quipu_transcript::native::{NewEntry, ParentSaid};
+use std::time::Duration;
+
+use quipu_transcript::native::{self, NewEntry, ParentSaid};
 use quipu_transcript::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 use serde::Serialize;
 
-use super::tree::{self, Node};
+use super::ahead::{Grown, View};
+use super::tree::Node;
 use super::work::Work;
 use super::{NativeSession, Store};
-use crate::ids::{EntryId, PackedId, Seq};
-use crate::{Error, Result, clock};
+use crate::chunks::RecordReader;
+use crate::ids::Seq;
+use crate::project::rebuild::{self, Followed};
+use crate::{Error, Result, clock, written};
 
 /// Tries to find a short id that is free before a long one is taken.
 const TRIES: usize = 100;
+
+/// If the projection is so many records behind, an append waits for it: readers will, too.
+const MOST_AHEAD: i64 = 1024;
+
+/// … for so long.
+const LONGEST_FOLLOW: Duration = Duration::from_millis(20);
 
 /// What the writer believes the leaf to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -69,10 +80,84 @@ impl Store {
         entry: &NewEntry,
         how: Append<'_>,
     ) -> Result<Appended> {
-        self.write(&mut |work| append(work, session, entry, how))
+        self.append_ahead(session, &Wanted { entry, how, begins_turn: false })
+    }
+
+    /// Appends ahead of the projection: on disk are the line and its key when this returns, and what
+    /// follows from them comes behind.
+    pub(super) fn append_ahead(
+        &mut self,
+        session: &NativeSession,
+        wanted: &Wanted<'_>,
+    ) -> Result<Appended> {
+        loop {
+            let (ahead, fold, known) = (&mut self.ahead, &mut self.fold, &mut self.data_version);
+            let done = self.ledger.write(|tx| {
+                still_there(tx, session)?;
+                let Some(mut projected) = rebuild::projected(tx)? else { return Ok(None) };
+                let cursor = written::cursor(tx, session.generation)?;
+                let is_known = ahead.knows(session, cursor, projected);
+                if projected.lag() >= MOST_AHEAD || (!is_known && projected.lag() > 0) {
+                    super::refresh(tx, fold, known)?;
+                    if rebuild::follow(tx, fold, LONGEST_FOLLOW)? == Followed::Not {
+                        return Ok(None);
+                    }
+                    match rebuild::projected(tx)? {
+                        Some(now) if is_known || now.lag() == 0 => projected = now,
+                        _ => return Ok(None),
+                    }
+                }
+                let tip = ahead.tip(tx, session, cursor, projected)?;
+                let view = View { conn: tx, session, tip: Some(tip) };
+                let Checked { id, parent, line, .. } = match check(&view, wanted)? {
+                    Ok(checked) => checked,
+                    Err(before) => return Ok(Some((before, 0))),
+                };
+                let key = wanted.how.key;
+                let (seq, start) =
+                    written::append(tx, session.generation, line.as_bytes(), None, key)?;
+                let node = Node::appended(wanted.entry, id.clone(), parent, seq);
+                let leaf_target = wanted.entry.leaf_target.clone();
+                let cursor = start + line.len() as u64;
+                tip.advance(tx, session, Grown { node, leaf_target, cursor })?;
+                let leaf = tip.leaf_id();
+                let lag = seq.0 - projected.to;
+                Ok(Some((Appended { id, seq, leaf, repeated: false }, lag)))
+            });
+            match done {
+                Ok(Some((appended, lag))) => {
+                    if lag > 0 {
+                        self.follower.notice(&self.ledger, lag);
+                    }
+                    return Ok(appended);
+                }
+                Ok(None) => self.settle()?,
+                Err(error) => {
+                    // What it remembers was not stored.
+                    self.let_go();
+                    return Err(error);
+                }
+            }
+        }
     }
 }
 
+/// What is to be appended.
+pub(super) struct Wanted<'a> {
+    pub(super) entry: &'a NewEntry,
+    pub(super) how: Append<'a>,
+    /// A user's message that nothing answered is left beside the path.
+    pub(super) begins_turn: bool,
+}
+
+/// An entry that may be written.
+struct Checked {
+    id: String,
+    parent: Option<String>,
+    line: String,
+}
+
+/// Appends in a transaction that goes on, where everything is in the projection.
 pub(super) fn append(
     work: &mut Work<'_, '_>,
     session: &NativeSession,
@@ -81,12 +166,26 @@ pub(super) fn append(
 ) -> Result<Appended> {
     let tx = work.tx;
     still_there(tx, session)?;
+    let view = View::settled(tx, session);
+    let checked = match check(&view, &Wanted { entry, how, begins_turn: false })? {
+        Ok(checked) => checked,
+        Err(before) => return Ok(before),
+    };
+    let seq = work.record(session, checked.line.as_bytes(), how.key, None)?;
+    work.settle()?;
+    let leaf = view.leaf()?.map(|leaf| leaf.id);
+    Ok(Appended { id: checked.id, seq, leaf, repeated: false })
+}
+
+/// What is to be written; or what an earlier try with the same key has written.
+fn check(view: &View<'_>, wanted: &Wanted<'_>) -> Result<Result<Checked, Appended>> {
+    let (session, entry, how) = (view.session, wanted.entry, wanted.how);
     if let Some(key) = how.key
-        && let Some(before) = first_try(tx, session, key)?
+        && let Some(before) = first_try(view, key)?
     {
-        return Ok(before);
+        return Ok(Err(before));
     }
-    let leaf = tree::leaf(tx, session.row)?;
+    let leaf = view.leaf()?;
     let as_expected = match how.expected_leaf {
         Expect::Any => true,
         Expect::Root => leaf.is_none(),
@@ -98,47 +197,25 @@ pub(super) fn append(
             leaf: leaf.map(|leaf| leaf.id),
         });
     }
-    let parent = match &entry.parent {
-        ParentSaid::Unsaid => leaf,
-        ParentSaid::Root => None,
-        ParentSaid::Id(id) => Some(known(tx, session, "parentId", id)?),
+    let unanswered = leaf.as_ref().filter(|leaf| wanted.begins_turn && leaf.is_message_of("user"));
+    let parent = match (&entry.parent, unanswered) {
+        (_, Some(unanswered)) => unanswered.parent.clone(),
+        (ParentSaid::Unsaid, None) => leaf.map(|leaf| leaf.id),
+        (ParentSaid::Root, None) => None,
+        (ParentSaid::Id(id), None) => Some(view.known("parentId", id)?.id),
     };
     for (field, id) in &entry.refers_to {
-        known(tx, session, field, id)?;
+        view.known(field, id)?;
     }
     let id = match &entry.id {
-        Some(id) if tree::has(tx, session.row, id)? => {
+        Some(id) if view.has(id)? => {
             return Err(Error::Exists { what: "entry", name: id.clone() });
         }
         Some(id) => id.clone(),
-        None => new_id(tx, session)?,
+        None => new_id(view)?,
     };
-    let parent = parent.map(|parent| parent.id);
     let line = entry.line(&id, parent.as_deref(), Timestamp(clock::now_ms()));
-    let seq = work.record(session, line.as_bytes(), how.key, None)?;
-    work.settle()?;
-    let leaf = tree::leaf(tx, session.row)?.map(|leaf| leaf.id);
-    Ok(Appended { id, seq, leaf, repeated: false })
-}
-
-/// What is named and not there.
-pub(super) const ENTRY: &str = "entry of the session";
-
-/// The entry of that id, which others may hang off.
-pub(super) fn known(
-    conn: &Connection,
-    session: &NativeSession,
-    field: &str,
-    id: &str,
-) -> Result<Node> {
-    match tree::find(conn, session.row, id)? {
-        Some(node) if node.is_on_paths() => Ok(node),
-        Some(_) => Err(Error::refused(format!(
-            "`{field}`: {} stands beside the conversation",
-            id.escape_debug()
-        ))),
-        None => Err(Error::NoMatch { what: ENTRY, name: id.to_owned() }),
-    }
+    Ok(Ok(Checked { id, parent, line }))
 }
 
 /// A session may be forgotten while a runtime has it open.
@@ -153,26 +230,26 @@ pub(super) fn still_there(conn: &Connection, session: &NativeSession) -> Result<
 }
 
 /// What an append with the same key gave.
-fn first_try(conn: &Connection, session: &NativeSession, key: &str) -> Result<Option<Appended>> {
-    let seq: Option<Seq> = conn
+fn first_try(view: &View<'_>, key: &str) -> Result<Option<Appended>> {
+    let seq: Option<Seq> = view
+        .conn
         .prepare_cached("SELECT seq FROM records WHERE generation = ?1 AND key = ?2")?
-        .query_row((session.generation, key), |row| row.get(0))
+        .query_row((view.session.generation, key), |row| row.get(0))
         .optional()?;
     let Some(seq) = seq else { return Ok(None) };
-    let id: Option<PackedId> = conn
-        .prepare_cached("SELECT uuid FROM entry_rows WHERE id = ?1")?
-        .query_row([EntryId::of(seq, 0)], |row| row.get(0))?;
-    let leaf = tree::leaf(conn, session.row)?.map(|leaf| leaf.id);
-    let id = id.map(|id| id.unpack()).unwrap_or_default();
+    // It may not be in the projection yet.
+    let line = RecordReader::new(view.conn).read(seq)?;
+    let id = std::str::from_utf8(&line).ok().and_then(native::id_in).unwrap_or_default();
+    let leaf = view.leaf()?.map(|leaf| leaf.id);
     Ok(Some(Appended { id, seq, leaf, repeated: true }))
 }
 
 /// Eight hex digits that no entry of the session has.
-pub(super) fn new_id(conn: &Connection, session: &NativeSession) -> Result<String> {
+pub(super) fn new_id(view: &View<'_>) -> Result<String> {
     for _ in 0..TRIES {
         let id = uuid::Uuid::new_v4().simple().to_string();
         let short = id.get(..8).unwrap_or(&id);
-        if !tree::has(conn, session.row, short)? {
+        if !view.has(short)? {
             return Ok(short.to_owned());
         }
     }

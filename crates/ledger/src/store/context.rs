@@ -110,14 +110,12 @@ impl Store {
             return query::context(&self.ledger, session.row, leaf);
         };
         let at = leaf.map_or(At::Leaf, At::Entry);
-        let mut plan = open.session.plan(at).ok_or_else(|| Error::NoMatch {
+        let plan = open.session.plan(at).ok_or_else(|| Error::NoMatch {
             what: "entry of the session",
             name: leaf.unwrap_or_default().to_owned(),
         })?;
-        while let Some(number) = plan.next_line() {
-            plan.put(open.lines.get(number).map(|line| &**line).unwrap_or_default());
-        }
-        let Context { messages, leaf, model, thinking_level } = plan.finish();
+        let line = |number: usize| open.lines.get(number).map(AsRef::as_ref);
+        let Context { messages, leaf, model, thinking_level } = plan.fill(&line);
         let (messages, repairs) = pairing::pair(messages);
         Ok(SessionContext { context: Context { leaf, model, thinking_level, messages }, repairs })
     }

@@ -16,7 +16,8 @@ use quipu_transcript::time::Timestamp;
 use rusqlite::Connection;
 use serde_json::{Map, Value, json};
 
-use super::append::{ENTRY, known, new_id};
+use super::ahead::{ENTRY, View};
+use super::append::new_id;
 use super::sessions::{MAIN, NewSession, create};
 use super::tree::Node;
 use super::work::Work;
@@ -115,7 +116,7 @@ fn copy(work: &mut Work<'_, '_>, from: SessionRow, fork: &Fork<'_>) -> Result<Na
         let label = json!({"type": "label", "targetId": target, "label": label});
         let label = NewEntry::read(&label.to_string())?;
         work.settle()?;
-        let id = new_id(tx, &session)?;
+        let id = new_id(&View::settled(tx, &session))?;
         let line = label.line(&id, last.as_deref(), Timestamp(clock::now_ms()));
         work.record(&session, line.as_bytes(), None, None)?;
         last = Some(id);
@@ -171,7 +172,7 @@ impl Parent {
     fn end(&self, conn: &Connection, at: Option<&str>) -> Result<Option<Node>> {
         match (at, &self.native) {
             (None, _) => tree::leaf(conn, self.row),
-            (Some(id), Some(session)) => known(conn, session, "entry", id).map(Some),
+            (Some(id), Some(session)) => View::settled(conn, session).known("entry", id).map(Some),
             (Some(id), None) => match tree::find(conn, self.row, id)? {
                 Some(node) if node.is_on_paths() => Ok(Some(node)),
                 _ => Err(Error::NoMatch { what: ENTRY, name: id.to_owned() }),

@@ -1,16 +1,30 @@
 //! What can be asked about any session without writing: where it stands, where its branches end, what
 //! is noted about it. Collected sessions answer too, and so does a ledger that can only be read.
 
+use std::path::Path;
+
 use rusqlite::OptionalExtension;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::tree::{self, Branch};
-use super::{fork, meta as notes, sessions};
+use super::{Store, fork, meta as notes, sessions};
+use crate::beside::beside;
 use crate::ids::SessionRow;
 use crate::ledger::Ledger;
 use crate::project::rebuild;
 use crate::{Error, Result, query};
+
+/// Opens a ledger to look at its sessions. If the projection has not followed what was appended and
+/// the ledger is in use, it is brought up to that first; a copy is read as it is.
+pub fn open(path: &Path) -> Result<Ledger> {
+    let ledger = Ledger::open_read_only(path)?;
+    if rebuild::is_behind(ledger.conn())? && beside(path, "-wal").exists() {
+        // Whoever may not write sees what there is.
+        let _ = Store::open(path).and_then(|mut store| store.settle());
+    }
+    Ok(ledger)
+}
 
 /// The id of a session's leaf; of a collected session, as its agent's own reader finds it. `None`:
 /// nothing was said yet, or it stands before the first entry.

@@ -28,7 +28,8 @@ const LONGEST: usize = 1 << 20;
 impl Store {
     /// Everything that is noted about a session: what was patched, and what is counted. A session
     /// that no key leads to any more has only the latter.
-    pub fn meta(&self, session: &NativeSession) -> Result<Map<String, Value>> {
+    pub fn meta(&mut self, session: &NativeSession) -> Result<Map<String, Value>> {
+        self.settle()?;
         of(self.ledger.conn(), session)
     }
 
@@ -147,7 +148,7 @@ pub(crate) fn counted(
     let sums: [Option<i64>; 4] = conn
         .prepare_cached(
             "SELECT sum(u.input), sum(u.output), sum(u.cache_read), sum(u.cache_write)
-               FROM entry_rows e JOIN usage u ON u.entry = e.id WHERE e.session = ?1",
+               FROM entry_rows e JOIN usage_rows u ON u.entry = e.id WHERE e.session = ?1",
         )?
         .query_row([session], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?]))?;
     for (name, sum) in ["inputTokens", "outputTokens", "cacheRead", "cacheWrite"].iter().zip(sums) {
@@ -157,7 +158,7 @@ pub(crate) fn counted(
     let last: Option<i64> = conn
         .prepare_cached(
             "SELECT u.input + u.output + u.cache_read + u.cache_write
-               FROM entry_rows e JOIN usage u ON u.entry = e.id
+               FROM entry_rows e JOIN usage_rows u ON u.entry = e.id
               WHERE e.session = ?1 ORDER BY e.id DESC LIMIT 1",
         )?
         .query_row([session], |row| row.get(0))

@@ -5,11 +5,15 @@
 //! a branch, a moved leaf, a label and a reset are appended lines, and what is noted about a key
 //! (where it leads, its metadata) is a line in the journal.
 //!
-//! Whatever a call has returned is on disk (`synchronous = FULL`), in one transaction with all that
-//! follows from it: readers never see half of it.
+//! Whatever a call has returned is on disk (`synchronous = FULL`). Of an append that is the line and
+//! its key; what follows from it for the projection comes behind (`follow`), within a moment, and
+//! whoever needs it sooner brings it up first. Everything else is one transaction with all that
+//! follows from it.
 
+mod ahead;
 mod append;
 mod context;
+mod follow;
 mod fork;
 mod import;
 mod look;
@@ -26,7 +30,7 @@ use std::time::Duration;
 
 pub use append::{Append, Appended, Expect};
 pub use fork::{Fork, Forked};
-pub use look::{Label, branches, labels, leaf, meta};
+pub use look::{Label, branches, labels, leaf, meta, open};
 pub use route::Routed;
 pub(crate) use sessions::by_key;
 pub use sessions::{NativeSession, NewSession};
@@ -34,10 +38,17 @@ pub use tree::{Branch, Node};
 
 use crate::ids::SessionRow;
 use crate::ledger::Ledger;
-use crate::project::{Fold, rebuild};
+use crate::project::Fold;
+use crate::project::rebuild::{self, Followed};
 use crate::{Result, chunks};
+use ahead::Ahead;
 use context::Cache;
+use follow::Follower;
+use rusqlite::Transaction;
 use work::Work;
+
+/// A transaction folds in for so long what others have appended before.
+const LONGEST_FOLLOW: Duration = Duration::from_millis(500);
 
 /// A ledger that is open as a session store.
 #[derive(Debug)]
@@ -46,6 +57,8 @@ pub struct Store {
     fold: Fold,
     data_version: i64,
     cache: Cache,
+    ahead: Ahead,
+    follower: Follower,
 }
 
 impl Store {
@@ -59,12 +72,49 @@ impl Store {
         // What was acknowledged survives the machine's end, not only ours.
         ledger.conn().pragma_update(None, "synchronous", "FULL")?;
         ledger.conn().pragma_update(None, "fullfsync", true)?;
-        Ok(Store { ledger, fold: Fold::default(), data_version: -1, cache: Cache::default() })
+        Ok(Store {
+            ledger,
+            fold: Fold::default(),
+            data_version: -1,
+            cache: Cache::default(),
+            ahead: Ahead::default(),
+            follower: Follower::default(),
+        })
     }
 
-    /// The ledger, for reading.
-    pub fn ledger(&self) -> &Ledger {
-        &self.ledger
+    /// The ledger, for reading: with everything that was appended.
+    pub fn ledger(&mut self) -> Result<&Ledger> {
+        self.settle()?;
+        Ok(&self.ledger)
+    }
+
+    /// Brings the projection up to what was appended, so that readers who cannot do that themselves
+    /// find it there.
+    pub fn settle(&mut self) -> Result<()> {
+        while rebuild::is_behind(self.ledger.conn())? {
+            let (fold, known) = (&mut self.fold, &mut self.data_version);
+            let followed = self.ledger.write(|tx| {
+                refresh(tx, fold, known)?;
+                rebuild::follow(tx, fold, LONGEST_FOLLOW)
+            });
+            match followed {
+                Ok(Followed::Not) => self.catch_up()?,
+                Ok(Followed::Partly | Followed::Wholly) => {}
+                Err(error) => {
+                    self.let_go();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The projection is an older version's, or another process is deriving it again.
+    fn catch_up(&mut self) -> Result<()> {
+        // Through the same connection, so it would not look as if somebody else had done it.
+        self.let_go();
+        rebuild::catch_up(&mut self.ledger, &mut |_, _| {})?;
+        Ok(())
     }
 
     /// How long a call waits for another writer before it fails; ten seconds if nothing is said.
@@ -82,13 +132,9 @@ impl Store {
         loop {
             let (fold, known) = (&mut self.fold, &mut self.data_version);
             let done = self.ledger.write(|tx| {
-                if rebuild::is_behind(tx)? {
+                refresh(tx, fold, known)?;
+                if rebuild::follow(tx, fold, LONGEST_FOLLOW)? != Followed::Wholly {
                     return Ok(None);
-                }
-                let version: i64 =
-                    tx.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
-                if std::mem::replace(known, version) != version {
-                    fold.let_go();
                 }
                 let mut open = Work::new(tx, fold)?;
                 let value = work(&mut open)?;
@@ -97,31 +143,23 @@ impl Store {
             });
             match done {
                 Ok(Some(value)) => {
-                    self.tidy()?;
+                    self.ahead.let_go();
+                    chunks::seal_if_wanted(&mut self.ledger)?;
                     return Ok(value);
                 }
-                // An older version's projection, or another process is deriving it again.
-                Ok(None) => {
-                    rebuild::catch_up(&mut self.ledger, &mut |_, _| {})?;
-                }
+                Ok(None) => self.settle()?,
                 Err(error) => {
-                    // What it remembers was not stored.
-                    self.fold.let_go();
+                    self.let_go();
                     return Err(error);
                 }
             }
         }
     }
 
-    /// Compresses what has piled up. It is on disk already, so this need not wait for the disk.
-    fn tidy(&mut self) -> Result<()> {
-        if chunks::wants_sealing(self.ledger.conn())? {
-            self.ledger.write(|tx| match chunks::wants_sealing(tx)? {
-                true => chunks::seal(tx),
-                false => Ok(()),
-            })?;
-        }
-        Ok(())
+    /// Drops what is remembered: it was not stored.
+    fn let_go(&mut self) {
+        self.fold.let_go();
+        self.ahead.let_go();
     }
 
     /// The row of the session that is meant: by the key that leads to it now, its id, or the
@@ -129,4 +167,13 @@ impl Store {
     pub fn find(&self, name: &str) -> Result<SessionRow> {
         crate::query::find_session(&self.ledger, name)
     }
+}
+
+/// Lets the fold forget what it remembers if others have written since.
+fn refresh(tx: &Transaction<'_>, fold: &mut Fold, known: &mut i64) -> Result<()> {
+    let version: i64 = tx.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+    if std::mem::replace(known, version) != version {
+        fold.let_go();
+    }
+    Ok(())
 }

@@ -76,7 +76,7 @@ impl Store {
         inbound: &Inbound,
         now: i64,
     ) -> Result<Admission> {
-        bring_up(&mut self.ledger)?;
+        self.settle()?;
         let admission = judge(self.ledger.conn(), settings, inbound, now)?;
         // Nearly always nothing has to be written.
         if !matches!(admission, Admission::Pair { is_new: true, .. }) {
@@ -204,10 +204,7 @@ pub fn senders(ledger: &Ledger, filter: &SenderFilter, now: i64) -> Result<Vec<S
 
 /// Brings the projection up to the last record, so that what was decided is seen.
 pub fn bring_up(ledger: &mut Ledger) -> Result<()> {
-    if rebuild::is_behind(ledger.conn())? {
-        rebuild::catch_up(ledger, &mut |_, _| {})?;
-    }
-    Ok(())
+    rebuild::bring_up(ledger, &mut |_, _| {})
 }
 
 fn decision(who: &Who, decision: &str, at: i64) -> Event {

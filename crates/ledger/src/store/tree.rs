@@ -2,13 +2,14 @@
 //! of a million entries and a million children of one take linear time.
 
 use foldhash::HashMap;
+use quipu_transcript::native::NewEntry;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
-use super::append::known;
+use super::ahead::View;
 use super::{NativeSession, Store};
 use crate::Result;
-use crate::ids::{EntryId, PackedId, SessionRow};
+use crate::ids::{EntryId, PackedId, Seq, SessionRow};
 
 /// An entry of the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -62,6 +63,19 @@ impl Node {
         })
     }
 
+    /// An entry that is about to be in the projection.
+    pub(super) fn appended(entry: &NewEntry, id: String, parent: Option<String>, seq: Seq) -> Node {
+        Node {
+            id,
+            parent,
+            type_name: entry.type_name.to_owned(),
+            role: entry.role.map(str::to_owned),
+            time: None,
+            entry: EntryId::of(seq, 0),
+            is_side: entry.is_side,
+        }
+    }
+
     /// Whether it can be a parent and a leaf.
     pub(super) fn is_on_paths(&self) -> bool {
         !self.is_side && !matches!(&*self.type_name, "leaf" | "session")
@@ -87,25 +101,29 @@ pub struct Branch {
 
 impl Store {
     /// The session's leaf: where the next entry hangs.
-    pub fn leaf(&self, session: &NativeSession) -> Result<Option<Node>> {
+    pub fn leaf(&mut self, session: &NativeSession) -> Result<Option<Node>> {
+        self.settle()?;
         leaf(self.ledger.conn(), session.row)
     }
 
     /// The entry of that id.
-    pub fn entry(&self, session: &NativeSession, id: &str) -> Result<Option<Node>> {
+    pub fn entry(&mut self, session: &NativeSession, id: &str) -> Result<Option<Node>> {
+        self.settle()?;
         find(self.ledger.conn(), session.row, id)
     }
 
     /// The entries from the root to an entry.
-    pub fn path(&self, session: &NativeSession, to: &str) -> Result<Vec<Node>> {
-        let to = known(self.ledger.conn(), session, "entry", to)?;
+    pub fn path(&mut self, session: &NativeSession, to: &str) -> Result<Vec<Node>> {
+        self.settle()?;
+        let to = View::settled(self.ledger.conn(), session).known("entry", to)?;
         path(self.ledger.conn(), to.entry)
     }
 
     /// What hangs off an entry, or the roots.
-    pub fn children(&self, session: &NativeSession, of: Option<&str>) -> Result<Vec<Node>> {
+    pub fn children(&mut self, session: &NativeSession, of: Option<&str>) -> Result<Vec<Node>> {
+        self.settle()?;
         let conn = self.ledger.conn();
-        let of = of.map(|id| known(conn, session, "entry", id)).transpose()?;
+        let of = of.map(|id| View::settled(conn, session).known("entry", id)).transpose()?;
         let mut statement = conn.prepare_cached(&format!(
             "SELECT {} WHERE e.session = ?1 AND e.parent IS ?2
                 AND e.type NOT IN ('session', 'leaf') ORDER BY e.id",
@@ -117,14 +135,15 @@ impl Store {
 
     /// The last entry that the paths to two entries share.
     pub fn common_ancestor(
-        &self,
+        &mut self,
         session: &NativeSession,
         one: &str,
         other: &str,
     ) -> Result<Option<Node>> {
-        let conn = self.ledger.conn();
-        let one = known(conn, session, "entry", one)?;
-        let other = known(conn, session, "entry", other)?;
+        self.settle()?;
+        let view = View::settled(self.ledger.conn(), session);
+        let (one, other) = (view.known("entry", one)?, view.known("entry", other)?);
+        let conn = view.conn;
         let shared: Option<EntryId> = conn
             .prepare_cached(
                 "WITH RECURSIVE
@@ -145,7 +164,8 @@ impl Store {
     }
 
     /// The tips of the tree, oldest first.
-    pub fn branches(&self, session: &NativeSession) -> Result<Vec<Branch>> {
+    pub fn branches(&mut self, session: &NativeSession) -> Result<Vec<Branch>> {
+        self.settle()?;
         let conn = self.ledger.conn();
         let leaf = leaf(conn, session.row)?.map(|leaf| leaf.entry);
         branches(conn, session.row, leaf)
@@ -212,7 +232,8 @@ fn node(conn: &Connection, entry: EntryId) -> Result<Node> {
 pub(super) fn find(conn: &Connection, session: SessionRow, id: &str) -> Result<Option<Node>> {
     Ok(conn
         .prepare_cached(&format!(
-            "SELECT {} WHERE e.session = ?1 AND e.uuid = ?2 AND e.superseded_by IS NULL
+            "SELECT {} WHERE e.session = ?1 AND substr(e.uuid, -3) = substr(?2, -3) AND e.uuid = ?2
+                AND e.superseded_by IS NULL
               ORDER BY e.id DESC LIMIT 1",
             Node::COLUMNS
         ))?
@@ -224,7 +245,9 @@ pub(super) fn find(conn: &Connection, session: SessionRow, id: &str) -> Result<O
 pub(super) fn has(conn: &Connection, session: SessionRow, id: &str) -> Result<bool> {
     Ok(conn
         .prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM entry_rows WHERE session = ?1 AND uuid = ?2)",
+            "SELECT EXISTS (
+                SELECT 1 FROM entry_rows
+                 WHERE session = ?1 AND substr(uuid, -3) = substr(?2, -3) AND uuid = ?2)",
         )?
         .query_row((session, PackedId::pack(id)), |row| row.get(0))?)
 }
@@ -243,7 +266,7 @@ mod tests {
     fn r93_a_path_is_followed_and_not_looked_for() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("ledger.db")).unwrap();
-        let conn = store.ledger().conn();
+        let conn = store.ledger.conn();
         let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {}", Node::PATH)).unwrap();
         let steps: Vec<String> =
             plan.query_map([1], |row| row.get(3)).unwrap().map(Result::unwrap).collect();

@@ -3,7 +3,8 @@
 use quipu_transcript::native::{NewEntry, Refusal, mirror};
 use serde_json::json;
 
-use super::append::{Append, Appended, append, known};
+use super::ahead::View;
+use super::append::{Append, Appended, Wanted};
 use super::{NativeSession, Store, tree};
 use crate::{Error, Result};
 
@@ -17,17 +18,11 @@ impl Store {
         message: &str,
         how: Append<'_>,
     ) -> Result<Appended> {
-        let mut entry = NewEntry::read(message)?;
+        let entry = NewEntry::read(message)?;
         if entry.role != Some("user") {
             return Err(Refusal::Field("a turn begins with a user's message").into());
         }
-        self.write(&mut |work| {
-            let leaf = tree::leaf(work.tx, session.row)?;
-            if let Some(unanswered) = leaf.filter(|leaf| leaf.is_message_of("user")) {
-                entry.parent = unanswered.parent.into();
-            }
-            append(work, session, &entry, how)
-        })
+        self.append_ahead(session, &Wanted { entry: &entry, how, begins_turn: true })
     }
 
     /// Moves the leaf to an entry, or before the first one. With a summary of what is left behind,
@@ -42,7 +37,7 @@ impl Store {
         let entry = match summary {
             None => json!({"type": "leaf", "targetId": to}),
             Some(summary) => {
-                let left = tree::leaf(self.ledger.conn(), session.row)?.map(|leaf| leaf.id);
+                let left = self.leaf(session)?.map(|leaf| leaf.id);
                 let from = left.as_deref().unwrap_or("root");
                 json!({"type": "branch_summary", "parentId": to, "fromId": from, "summary": summary})
             }
@@ -77,8 +72,9 @@ impl Store {
         let mut entry = json!({"type": "reset", "reason": reason});
         if let (Some(keep), Some(entry)) = (keep, entry.as_object_mut()) {
             // What is kept has to be on the path.
+            self.settle()?;
             let conn = self.ledger.conn();
-            let kept = known(conn, session, "firstKeptEntryId", keep)?;
+            let kept = View::settled(conn, session).known("firstKeptEntryId", keep)?;
             let leaf = tree::leaf(conn, session.row)?;
             let path = leaf.map(|leaf| tree::path(conn, leaf.entry)).transpose()?;
             if !path.unwrap_or_default().contains(&kept) {

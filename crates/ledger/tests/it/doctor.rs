@@ -359,7 +359,7 @@ fn a_source_that_is_not_what_was_read() {
         "UPDATE entry_rows SET time = coalesce(time, 0) + 1 WHERE id = (SELECT min(id) FROM entry_rows WHERE id > 0)",
         "UPDATE message_texts SET text = text || '!' WHERE id = (SELECT max(id) FROM message_texts)",
         "UPDATE sessions SET turns = turns + 1 WHERE id = (SELECT min(id) FROM sessions)",
-        "DELETE FROM usage WHERE entry = (SELECT max(entry) FROM usage)",
+        "DELETE FROM usage_rows WHERE entry = (SELECT max(entry) FROM usage_rows)",
         "UPDATE spans SET from_start = from_start + 1 WHERE from_generation IS NOT NULL",
         "UPDATE records SET same_as = same_as - 1 WHERE same_as = (SELECT max(same_as) FROM records)",
         "DELETE FROM chunks WHERE id = (SELECT min(id) FROM chunks)",

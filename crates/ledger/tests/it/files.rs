@@ -118,7 +118,7 @@ fn what_is_exported_reads_the_same() {
     let mut store = Store::open(&home.ledger_path()).unwrap();
     busy(&mut store);
     let out = home.path(".openclaw");
-    export(store.ledger(), &out);
+    export(store.ledger().unwrap(), &out);
     let written: Vec<String> =
         files(&out).into_keys().map(|path| path.display().to_string()).collect();
     let resets = written.iter().filter(|name| name.contains("/reset-topic-7.jsonl.reset.2"));
@@ -129,7 +129,7 @@ fn what_is_exported_reads_the_same() {
     fs::create_dir_all(other.path("x").parent().unwrap()).unwrap();
     fs::rename(&out, other.path(".openclaw")).unwrap();
     other.sync();
-    let (ours, theirs) = (contexts(store.ledger()), contexts(&other.open()));
+    let (ours, theirs) = (contexts(store.ledger().unwrap()), contexts(&other.open()));
     for (id, name) in [("plain", "plain"), ("fork", "fork"), ("reset", "reset-topic-7")] {
         assert_eq!(ours[id], theirs[name], "{id}");
     }
@@ -145,14 +145,14 @@ fn an_import_gives_back_what_was_exported() {
     let mut store = Store::open(&home.ledger_path()).unwrap();
     busy(&mut store);
     let out = home.scratch("out");
-    export(store.ledger(), &out);
+    export(store.ledger().unwrap(), &out);
 
     let again = Home::new();
     let mut copy = Store::open(&again.ledger_path()).unwrap();
     let told = import(&mut copy, &out);
     assert!(told.iter().all(|file| !file.failed && file.rows == file.stored), "{told:#?}");
-    assert_eq!(sessions(copy.ledger()).len(), 4);
-    assert_eq!(contexts(copy.ledger()), contexts(store.ledger()));
+    assert_eq!(sessions(copy.ledger().unwrap()).len(), 4);
+    assert_eq!(contexts(copy.ledger().unwrap()), contexts(store.ledger().unwrap()));
     for id in ["plain", "fork", "reset", "../odd id"] {
         let of = |store: &Store| store.session(store.find(id).unwrap()).unwrap();
         let (one, other) = (of(&store), of(&copy));
@@ -174,7 +174,7 @@ fn an_import_gives_back_what_was_exported() {
     }
     // The same files again, and nothing new in a second import.
     let out_again = again.scratch("out");
-    export(copy.ledger(), &out_again);
+    export(copy.ledger().unwrap(), &out_again);
     let (first, second) = (transcripts(&out), transcripts(&out_again));
     assert_eq!(first.keys().collect::<Vec<_>>(), second.keys().collect::<Vec<_>>());
     for (name, text) in &first {
@@ -273,10 +273,10 @@ fn nothing_is_lost_where_other_importers_lose() {
     );
     let session = store.session(store.find("agent:main:main").unwrap()).unwrap();
     assert_eq!(session.id, "s");
-    let kept = quipu_ledger::export::transcripts(store.ledger(), session.row).unwrap();
+    let kept = quipu_ledger::export::transcripts(store.ledger().unwrap(), session.row).unwrap();
     let mut bytes = Vec::new();
     kept[0]
-        .stream(store.ledger(), &mut |part| {
+        .stream(store.ledger().unwrap(), &mut |part| {
             bytes.extend_from_slice(part);
             std::ops::ControlFlow::Continue(())
         })

@@ -324,7 +324,7 @@ proptest! {
                 }
             }
         }
-        let found = senders::senders(store.ledger(), &SenderFilter::default(), model.now).unwrap();
+        let found = senders::senders(store.ledger().unwrap(), &SenderFilter::default(), model.now).unwrap();
         let asking = found.iter().filter(|sender| sender.state == "asking").count();
         let open = model.requests.values().filter(|(_, at)| model.stands(*at)).count();
         prop_assert_eq!((asking, found.len() - asking), (open, model.decided.len()));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use quipu_ledger::store::{Append, Expect, Fork, NativeSession, NewSession, Store};
+use quipu_ledger::store::{Append, Appended, Expect, Fork, NativeSession, NewSession, Store};
 use quipu_ledger::{Error, Generations};
 use quipu_transcript::key::SessionKey;
 use serde_json::{Map, Value, json};
@@ -151,6 +151,7 @@ fn bad_entries_are_refused_and_nothing_is_written() {
     let long = store.patch_meta(&session, &long).unwrap_err().to_string();
     assert!(long.contains("too long"), "{long}");
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), before);
+    store.settle().unwrap();
     home.assert_rebuilds();
 }
 
@@ -170,6 +171,7 @@ fn r71_an_open_session_decodes_each_record_once_and_sees_what_others_append() {
     assert_eq!(said(&mut store, &session, None).last().unwrap(), "from elsewhere");
     assert_eq!(store.records_decoded(), 202);
     store.append(&session, &answer("seen"), Append::default()).unwrap();
+    store.settle().unwrap();
     home.assert_rebuilds();
     home.assert_sound();
 }
@@ -308,7 +310,7 @@ fn r92_a_fork_of_a_claude_code_session_is_what_a_model_should_see() {
     home.sync();
     let mut store = Store::open(&home.ledger_path()).unwrap();
     let row = store.find(crate::home::SESSION).unwrap();
-    let seen = quipu_ledger::context(store.ledger(), row, None).unwrap().context;
+    let seen = quipu_ledger::context(store.ledger().unwrap(), row, None).unwrap().context;
     let forked = store.fork(row, &Fork::default()).unwrap();
     assert_eq!(forked.unmapped, 0);
     let copied = store.context(&forked.session, None).unwrap().context;
@@ -339,6 +341,7 @@ fn a_reset_empties_the_context_and_keeps_the_history() {
     store.reset(&session, "new", None, Append::default()).unwrap();
     assert!(said(&mut store, &session, None).is_empty());
     assert!(store.reset(&session, "bored", None, Append::default()).is_err());
+    store.settle().unwrap();
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 3);
 }
 
@@ -349,6 +352,7 @@ fn r104_a_mirror_costs_nothing_and_stays_in_the_context() {
     store.append(&session, &user("hi"), Append::default()).unwrap();
     store.mirror(&session, "sent", Append::default()).unwrap();
     assert_eq!(said(&mut store, &session, None), ["hi", "sent"]);
+    store.settle().unwrap();
     assert_eq!(home.one::<i64>("SELECT count(*) FROM usage"), 0);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM entries WHERE is_mirror"), 1);
 }
@@ -434,7 +438,7 @@ fn metadata_is_patched_checked_counted_and_kept() {
         assert!(store.patch_meta(&session, &patch(bad.clone())).is_err(), "{bad}");
     }
     home.assert_rebuilds();
-    let store = Store::open(&home.ledger_path()).unwrap();
+    let mut store = Store::open(&home.ledger_path()).unwrap();
     assert_eq!(store.meta(&session).unwrap(), all);
 }
 
@@ -476,6 +480,59 @@ fn what_was_appended_restores_as_the_lines_that_were_written() {
     let text = String::from_utf8(restored[&name].clone()).unwrap();
     assert_eq!(text.lines().count(), 2001);
     assert!(text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+    store.settle().unwrap();
+    home.assert_rebuilds();
+    home.assert_sound();
+}
+
+#[test]
+fn the_projection_follows_what_is_appended_without_being_asked() {
+    let home = Home::quick();
+    let (mut store, session) = store(&home);
+    for number in 0..200 {
+        store.append(&session, &user(&number.to_string()), Append::default()).unwrap();
+    }
+    let behind = "SELECT (SELECT max(seq) FROM records) - projected_to FROM ledger";
+    // The store is idle now; somebody else does it, sooner or later.
+    let mut patience = 1000;
+    while home.one::<i64>(behind) > 0 && patience > 0 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        patience -= 1;
+    }
+    assert_eq!(home.one::<i64>(behind), 0);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 200);
+    home.assert_rebuilds();
+    // Who ends leaves nothing behind, either.
+    store.append(&session, &user("the last word"), Append::default()).unwrap();
+    drop(store);
+    assert_eq!(home.one::<i64>(behind), 0);
+    home.assert_rebuilds();
+}
+
+#[test]
+fn what_is_not_in_the_projection_yet_is_seen_by_all_who_write() {
+    let home = Home::quick();
+    let (mut store, session) = store(&home);
+    let mut other = Store::open(&home.ledger_path()).unwrap();
+    let one = store.append(&session, &user("one"), Append::default()).unwrap();
+    let two = other.append(&session, &answer("two"), Append::default()).unwrap();
+    // Each hangs off the other's last one, knows its ids and its keys.
+    let expected = |id| Append { expected_leaf: Expect::Entry(id), key: None };
+    let three = store.append(&session, &user("three"), expected(&two.id)).unwrap();
+    let key = Append { key: Some("four"), ..expected(&three.id) };
+    let four = other.append(&session, &answer("four"), key).unwrap();
+    let again =
+        store.append(&session, &answer("four"), Append { key: Some("four"), ..Append::default() });
+    assert_eq!(again.unwrap(), Appended { repeated: true, ..four.clone() });
+    let taken = json!({"type": "custom", "customType": "x", "id": four.id}).to_string();
+    assert!(matches!(store.append(&session, &taken, Append::default()), Err(Error::Exists { .. })));
+    // The leaf moves back, and on, before anything is projected.
+    store.branch(&session, Some(&one.id), None, Append::default()).unwrap();
+    let side = other.append(&session, &answer("side"), Append::default()).unwrap();
+    assert_eq!(said(&mut store, &session, None), ["one", "side"]);
+    let path = store.path(&session, &side.id).unwrap();
+    assert_eq!(path.iter().map(|node| &*node.id).collect::<Vec<_>>(), [&*one.id, &*side.id]);
+    assert_eq!(store.leaf(&session).unwrap().unwrap().id, side.id);
     home.assert_rebuilds();
     home.assert_sound();
 }
@@ -683,7 +740,7 @@ fn the_store_does_what_a_simple_model_does() {
             }
             // The ledger's own reader, from the bytes alone, agrees.
             let row = store.find(&session.id).unwrap();
-            let seen = quipu_ledger::context(store.ledger(), row, None).unwrap();
+            let seen = quipu_ledger::context(store.ledger().unwrap(), row, None).unwrap();
             prop_assert_eq!(seen.context.messages.len(), model.said(model.leaf).len());
             drop(store);
             home.assert_rebuilds();

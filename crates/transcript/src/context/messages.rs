@@ -5,8 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
-use super::Message;
-use super::shapes;
+use super::{Message, Seen, shapes};
 use crate::json::object::{Json, Object, text};
 use crate::time::Timestamp;
 
@@ -44,6 +43,14 @@ impl Maker {
         if let Some(message) = message {
             self.speak(message, edit, out);
         }
+    }
+
+    /// A message that was looked at.
+    pub(super) fn quick(&mut self, message: Message, out: &mut Vec<Message>) {
+        if let Seen::Calls { calls, .. } = &message.seen {
+            self.names.extend(calls.iter().cloned());
+        }
+        out.push(message);
     }
 
     /// A message in whatever shape it is in. One without a role says nothing to a model.
@@ -88,9 +95,9 @@ impl Maker {
             return;
         }
         if is_changed {
-            out.extend(object.json().map(Message));
+            out.extend(object.json().map(Message::new));
         } else {
-            out.push(Message(message.into_owned()));
+            out.push(Message::new(message.into_owned()));
         }
     }
 
@@ -115,7 +122,7 @@ impl Maker {
             for block in &content.results {
                 let name = shapes::id_of_result(block).and_then(|id| self.names.get(&id));
                 let result = shapes::result(block, name.map(String::as_str), time.as_deref());
-                results.extend(result.json().map(Message));
+                results.extend(result.json().map(Message::new));
             }
         } else if written.get().starts_with('{') {
             object.put("content", &[&written]);
@@ -148,7 +155,7 @@ impl Maker {
             return;
         }
         let system = line.get("systemMessage").filter(|system| system.get().starts_with('{'));
-        out.extend(system.map(|system| Message(system.to_owned())));
+        out.extend(system.map(|system| Message::new(system.to_owned())));
         let mut message = Object::default();
         message.put("role", &"compactionSummary");
         message.put("summary", &line.text("summary").unwrap_or_default());
@@ -217,7 +224,7 @@ fn finish(line: &Object<'_>, mut message: Object<'_>, out: &mut Vec<Message>) {
     if let Some(time) = line.get("timestamp").and_then(time_of) {
         message.put("timestamp", &time);
     }
-    out.extend(message.json().map(Message));
+    out.extend(message.json().map(Message::new));
 }
 
 /// A time as text or number, in milliseconds.

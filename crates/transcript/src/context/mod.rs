@@ -10,8 +10,10 @@
 //! purpose stands in docs/store.md. The answer is the reader's own. [`pairing`] is a step of its own
 //! behind it.
 
+mod apart;
 mod claude;
 mod layout;
+mod look;
 mod messages;
 mod openclaw;
 pub mod pairing;
@@ -87,13 +89,40 @@ pub struct Context {
 /// One message in pi's shape, as JSON.
 #[derive(Debug, Clone, Serialize)]
 #[serde(transparent)]
-pub struct Message(Box<RawValue>);
+pub struct Message {
+    json: Box<RawValue>,
+    #[serde(skip)]
+    seen: Seen,
+}
 
 impl Message {
+    fn new(json: Box<RawValue>) -> Message {
+        Message { json, seen: Seen::Unread }
+    }
+
     /// The message's JSON text.
     pub fn json(&self) -> &str {
-        self.0.get()
+        self.json.get()
     }
+}
+
+/// What is known of a message without reading it again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Seen {
+    Unread,
+    /// Neither calls nor a result.
+    Nothing,
+    /// Ids of calls, and the names of their tools.
+    Calls {
+        calls: Vec<(String, String)>,
+        is_broken: bool,
+    },
+    /// A real result of the call of that id.
+    Result {
+        id: String,
+        /// It says its tool's name.
+        is_named: bool,
+    },
 }
 
 /// The lines of a session, as far as its tree needs them.
@@ -120,6 +149,29 @@ impl Session {
         };
         self.rows.extend(row);
         self.lines += 1;
+    }
+
+    /// Takes the next lines, all at once.
+    pub fn extend(&mut self, lines: &[&str]) {
+        let numbered: Vec<(usize, &str)> = (self.lines..).zip(lines.iter().copied()).collect();
+        let rules = self.rules;
+        let parts = apart::map(
+            &numbered,
+            |(_, line)| line.len(),
+            |lines| {
+                let mut part = Session::new(rules);
+                for (number, line) in lines {
+                    part.lines = *number;
+                    part.push(line);
+                }
+                part
+            },
+        );
+        for part in parts {
+            let models = self.models.join(&part.models);
+            self.rows.extend(part.rows.into_iter().map(|row| row.with_models(&models)));
+        }
+        self.lines += lines.len();
     }
 
     /// How many lines there are.
@@ -162,10 +214,7 @@ impl Session {
 /// The context of a session that is in memory.
 pub fn context(rules: Rules, lines: &[&str], at: At<'_>) -> Option<Context> {
     let mut session = Session::new(rules);
-    lines.iter().for_each(|line| session.push(line));
-    let mut plan = session.plan(at)?;
-    while let Some(number) = plan.next_line() {
-        plan.put(lines.get(number).copied().unwrap_or_default());
-    }
-    Some(plan.finish())
+    session.extend(lines);
+    let plan = session.plan(at)?;
+    Some(plan.fill(&|number| lines.get(number).copied()))
 }

@@ -9,13 +9,12 @@
 //! own.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::Message;
-use super::shapes;
+use super::{Message, Seen, shapes};
 use crate::json::object::{Object, list};
 
 /// What stands for a result that is missing, word for word as OpenClaw says it.
@@ -43,7 +42,6 @@ struct Caller {
     calls: Vec<Call>,
     /// It failed or was stopped: what it did not get, it never asked for.
     is_broken: bool,
-    time: Option<Box<RawValue>>,
 }
 
 struct Call {
@@ -116,8 +114,13 @@ pub fn pair(messages: Vec<Message>) -> (Vec<Message>, Repairs) {
         if is_result.get(index) == Some(&true) {
             continue;
         }
-        out.extend(messages.get_mut(index).and_then(Option::take));
-        let Some(caller) = callers.remove(&index) else { continue };
+        let message = messages.get_mut(index).and_then(Option::take);
+        let Some(caller) = callers.remove(&index) else {
+            out.extend(message);
+            continue;
+        };
+        let said_at = out.len();
+        out.extend(message);
         let mut behind = index + 1;
         for call in caller.calls {
             let found = call.result.and_then(|result| {
@@ -133,7 +136,8 @@ pub fn pair(messages: Vec<Message>) -> (Vec<Message>, Repairs) {
                 None if caller.is_broken => {}
                 None => {
                     repairs.added += 1;
-                    out.extend(missing(&call, caller.time.as_deref()));
+                    let time = out.get(said_at).and_then(time_of);
+                    out.extend(missing(&call, time.as_deref()));
                 }
             }
         }
@@ -147,21 +151,25 @@ enum Part {
 }
 
 fn read(message: &Message) -> Option<Part> {
+    match &message.seen {
+        Seen::Unread => {}
+        Seen::Nothing => return None,
+        Seen::Calls { calls, is_broken } => {
+            let (calls, is_broken) = (once(calls.clone()), *is_broken);
+            return Some(Part::Calls(Caller { calls, is_broken }));
+        }
+        Seen::Result { id, .. } => {
+            return Some(Part::Result { id: Some(id.clone()), is_synthetic: false });
+        }
+    }
     let message = Object::read(message.json())?;
     let role = message.text("role")?;
     match &*role {
         "assistant" => {
-            let mut calls: Vec<Call> = Vec::new();
-            let mut names = std::collections::HashSet::new();
-            for (id, name) in message.get("content").map(shapes::calls).unwrap_or_default() {
-                if names.insert(id.clone()) {
-                    calls.push(Call { id, name, result: None, is_synthetic: false });
-                }
-            }
+            let calls = once(message.get("content").map(shapes::calls).unwrap_or_default());
             let reason = message.text("stopReason");
             let is_broken = matches!(reason.as_deref(), Some("error" | "aborted"));
-            let time = message.some("timestamp").map(ToOwned::to_owned);
-            (!calls.is_empty()).then_some(Part::Calls(Caller { calls, is_broken, time }))
+            (!calls.is_empty()).then_some(Part::Calls(Caller { calls, is_broken }))
         }
         "toolResult" => {
             let id = shapes::id_of_result(&message);
@@ -169,6 +177,16 @@ fn read(message: &Message) -> Option<Part> {
         }
         _ => None,
     }
+}
+
+/// Calls whose results have not been looked for; of several with one id the first.
+fn once(calls: Vec<(String, String)>) -> Vec<Call> {
+    let mut ids = HashSet::new();
+    calls
+        .into_iter()
+        .filter(|(id, _)| ids.insert(id.clone()))
+        .map(|(id, name)| Call { id, name, result: None, is_synthetic: false })
+        .collect()
 }
 
 fn is_synthetic(result: &Object<'_>) -> bool {
@@ -185,8 +203,16 @@ fn is_synthetic(result: &Object<'_>) -> bool {
         .any(|block| block.text("text").is_some_and(|text| text == MISSING))
 }
 
+/// When a message was said, as it is written.
+fn time_of(message: &Message) -> Option<Box<RawValue>> {
+    Object::read(message.json())?.some("timestamp").map(ToOwned::to_owned)
+}
+
 /// A result that says which call it answers, and which tool it is from.
 fn named(message: Message, id: &str, name: &str) -> Message {
+    if matches!(message.seen, Seen::Result { is_named: true, .. }) {
+        return message;
+    }
     let Some(mut object) = Object::read(message.json()) else { return message };
     let said = object.text("toolName").map(Cow::into_owned);
     let has_id = object.text("toolCallId").is_some_and(|said| !said.trim().is_empty());
@@ -199,7 +225,7 @@ fn named(message: Message, id: &str, name: &str) -> Message {
         object.put("toolCallId", &id);
     }
     object.put("toolName", &wanted);
-    object.json().map_or_else(|| message.clone(), Message)
+    object.json().map_or_else(|| message.clone(), Message::new)
 }
 
 /// An error in the place of a result. Its time is that of the call: nothing here reads a clock.
@@ -214,5 +240,5 @@ fn missing(call: &Call, time: Option<&RawValue>) -> Option<Message> {
     if let Some(time) = time {
         message.set("timestamp", Cow::Borrowed(time));
     }
-    message.json().map(Message)
+    message.json().map(Message::new)
 }

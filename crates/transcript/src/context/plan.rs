@@ -8,7 +8,7 @@ use super::messages::Maker;
 use super::row::{self, Kind, Model, Models, Role, Row};
 use super::tree::Tree;
 use super::window;
-use super::{Context, Message, claude, shapes};
+use super::{Context, Message, apart, claude, look, shapes};
 use crate::json::object::Object;
 
 /// The lines that a context is made from. Ask for [`Plan::next_line`], hand its text to
@@ -52,6 +52,16 @@ pub(super) enum What {
     Claude(claude::What),
 }
 
+impl Step {
+    /// The message, where it is in pi's shape as it is written and nothing else is done to it.
+    fn quick(&self, line: &str) -> Option<Message> {
+        match self.what {
+            What::Message { is_bare: false } => look::message(row::clean(line)),
+            _ => None,
+        }
+    }
+}
+
 impl Plan {
     pub(super) fn new(
         leaf: Option<String>,
@@ -84,12 +94,38 @@ impl Plan {
         self.steps.front().map(|step| step.line)
     }
 
+    /// The context, of a session whose lines are all at hand.
+    pub fn fill<'a>(mut self, line: &(dyn Fn(usize) -> Option<&'a str> + Sync)) -> Context {
+        let line = |step: &Step| line(step.line).unwrap_or_default();
+        let steps: Vec<Step> = std::mem::take(&mut self.steps).into();
+        let looked_at = apart::map(
+            &steps,
+            |step| line(step).len(),
+            |steps| -> Vec<Option<Message>> {
+                steps.iter().map(|step| step.quick(line(step))).collect()
+            },
+        );
+        for (step, quick) in steps.into_iter().zip(looked_at.into_iter().flatten()) {
+            let line = line(&step);
+            self.take(step, line, quick);
+        }
+        self.finish()
+    }
+
     /// Takes the text of the line that was wanted.
     pub fn put(&mut self, line: &str) {
         let Some(step) = self.steps.pop_front() else { return };
+        let quick = step.quick(line);
+        self.take(step, line, quick);
+    }
+
+    fn take(&mut self, step: Step, line: &str, quick: Option<Message>) {
         let line = row::clean(line);
         let edit = step.id.as_ref().and_then(|id| self.edits.get(id)).map(|edit| &**edit);
         let out = &mut self.context.messages;
+        if let Some(quick) = quick.filter(|_| edit.is_none()) {
+            return self.maker.quick(quick, out);
+        }
         match step.what {
             What::Edit => {
                 let edit = Object::read(line);
@@ -215,5 +251,5 @@ pub(super) fn of_path(
 
 /// Used where messages are made outside of a plan.
 pub(super) fn message(object: &Object<'_>) -> Option<Message> {
-    object.json().map(Message)
+    object.json().map(Message::new)
 }

@@ -21,6 +21,15 @@ pub(super) struct Row {
 }
 
 impl Row {
+    /// The same row with its model's place in another list.
+    pub(super) fn with_models(mut self, places: &[ModelId]) -> Row {
+        if let Kind::Message { model: Some(model), .. } | Kind::ModelChange(model) = &mut self.kind
+        {
+            *model = places.get(*model).copied().unwrap_or_default();
+        }
+        self
+    }
+
     /// What people call it.
     pub(super) fn name(&self) -> String {
         match &self.id {
@@ -176,6 +185,13 @@ impl Models {
         self.all.push(model.clone());
         self.places.insert(model, place);
         place
+    }
+
+    /// Takes in the models of another list. Returns where each is now.
+    pub(super) fn join(&mut self, other: &Models) -> Vec<ModelId> {
+        let model = |model: &Model| (model.provider.clone(), model.model_id.clone());
+        let all = other.all.iter().map(model);
+        all.map(|(provider, id)| self.add(provider.as_deref(), id.as_deref())).collect()
     }
 
     pub(super) fn get(&self, place: ModelId) -> Option<&Model> {

@@ -35,7 +35,7 @@ impl Session<'_> {
                     &mut self.written.lines,
                     format_args!(r#""file_path":"{}","old_string":"#, file.path),
                 );
-                let old = slice_of(file, &mut self.prng, 800);
+                let old = slice_of(file, &mut self.prng, 700);
                 push_string(&mut self.written.lines, old);
                 let size = self.prng.skewed(20, 600);
                 self.project.push_edited(&mut self.prng, &mut text, old, size);
@@ -44,7 +44,7 @@ impl Session<'_> {
                 self.push(r#","replace_all":false"#);
             }
             "Write" => {
-                let size = self.prng.skewed(400, 9000);
+                let size = self.prng.skewed(400, 6600);
                 push_material(Material::Code, self.words, &mut self.prng, &mut text, size);
                 self.push(r#""file_path":""#);
                 self.push(&self.project.folder);
@@ -85,12 +85,12 @@ impl Session<'_> {
             if i > 0 {
                 self.push(",");
             }
-            self.push(r#"{"content":""#);
-            self.words.push_phrase(&mut self.prng, &mut self.written.lines, 7);
+            let mut task = String::new();
+            self.words.push_phrase(&mut self.prng, &mut task, 7);
             let status = self.prng.pick(&["pending", "in_progress", "completed"]);
-            self.push(&format!(r#"","status":"{status}","activeForm":""#));
-            self.words.push_phrase(&mut self.prng, &mut self.written.lines, 7);
-            self.push(r#""}"#);
+            self.push(&format!(
+                r#"{{"content":"{task}","status":"{status}","activeForm":"Working on: {task}"}}"#
+            ));
         }
         self.push("]");
     }
@@ -157,7 +157,7 @@ impl Session<'_> {
         let mut shown = String::new();
         let mut copy = String::new();
         match call.name {
-            "Read" if self.prng.chance(10) => return self.image_result(call),
+            "Read" if self.prng.chance(6) => return self.image_result(call),
             "Read" => {
                 let file = self.project.file(&mut self.prng);
                 let n_lines = file.text.lines().count();

@@ -105,7 +105,7 @@ fn entry(name: &str) -> Option<&str> {
 
 /// Opens the ledger to read, and finds a session in it, whoever wrote it.
 fn look(context: &Context, name: &str) -> Result<(Ledger, SessionRow)> {
-    let ledger = context.open_read_only()?;
+    let ledger = quipu_ledger::store::open(&context.settings.ledger.value)?;
     let row = quipu_ledger::find_session(&ledger, name)?;
     Ok((ledger, row))
 }

@@ -216,7 +216,8 @@ pub(super) fn find_entry(conn: &Connection, session: SessionRow, name: &str) -> 
     let exact = conn
         .query_row(
             "SELECT max(id) FROM entry_rows
-              WHERE session = ?1 AND uuid = ?2 AND superseded_by IS NULL",
+              WHERE session = ?1 AND substr(uuid, -3) = substr(?2, -3) AND uuid = ?2
+                AND superseded_by IS NULL",
             (session, PackedId::pack(name)),
             |row| row.get::<_, Option<EntryId>>(0),
         )

@@ -14,6 +14,7 @@ use super::plan::Plan;
 use super::rows::Row;
 use crate::Result;
 use crate::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow};
+use crate::project::toolbox::CallId;
 
 /// What is known of the session as a whole.
 pub(super) struct Learned<'c> {
@@ -90,7 +91,7 @@ impl<'c> Learned<'c> {
         let ended: Option<(Option<bool>, Option<bool>)> = self
             .conn
             .prepare_cached(
-                "SELECT is_error, mentions_error FROM tool_calls
+                "SELECT is_error, mentions_error FROM tool_call_rows
                   WHERE entry = ?1 AND ordinal = ?2 AND result IS NOT NULL",
             )?
             .query_row((entry, ordinal), |row| Ok((row.get(0)?, row.get(1)?)))
@@ -105,14 +106,21 @@ impl<'c> Learned<'c> {
 
     fn result(&self, result: &mut StoryResult<'_>) -> Result<()> {
         let Some(id) = result.call_id.as_deref() else { return Ok(()) };
+        let call = CallId::of(id);
         let call: Option<(String, Option<String>)> = self
             .conn
             .prepare_cached(
-                "SELECT name, target FROM tool_calls
-                  WHERE session = ?1 AND substr(call_id, -8) = substr(?2, -8) AND call_id = ?2
-                  ORDER BY entry LIMIT 1",
+                "SELECT t.name,
+                        iif(typeof(c.target) = 'integer',
+                            (SELECT text FROM targets WHERE id = c.target), c.target)
+                   FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
+                  WHERE c.session = ?1 AND substr(c.call, -4) = substr(?2, -4) AND c.call = ?2
+                    AND t.call_begins = ?3
+                  ORDER BY c.entry LIMIT 1",
             )?
-            .query_row((self.session, id), |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_row((self.session, call.rest, call.beginning), |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
             .optional()?;
         let Some((name, target)) = call else {
             result.is_orphan = true;

@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::Result;
 use crate::ids::{EntryId, SessionRow};
+use crate::project::toolbox::CallId;
 use crate::query::find::FAMILY;
 
 /// A sub-agent.
@@ -99,9 +100,10 @@ fn caller(
     call: Option<String>,
 ) -> Result<Option<(SessionRow, EntryId)>> {
     let mut of_call = conn.prepare_cached(
-        "SELECT entry FROM tool_calls
-          WHERE session = ?1 AND substr(call_id, -8) = substr(?2, -8) AND call_id = ?2
-          ORDER BY entry LIMIT 1",
+        "SELECT c.entry FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
+          WHERE c.session = ?1 AND substr(c.call, -4) = substr(?2, -4) AND c.call = ?2
+            AND t.call_begins = ?3
+          ORDER BY c.entry LIMIT 1",
     )?;
     let mut spawned = conn.prepare_cached(
         "SELECT call_id FROM spawned_agents
@@ -115,7 +117,9 @@ fn caller(
                 .optional()?,
         };
         let Some(call) = call else { continue };
-        if let Some(entry) = of_call.query_row((owner, call), |row| row.get(0)).optional()? {
+        let call = CallId::of(&call);
+        let found = of_call.query_row((owner, call.rest, call.beginning), |row| row.get(0));
+        if let Some(entry) = found.optional()? {
             return Ok(Some((*owner, entry)));
         }
     }

@@ -137,7 +137,7 @@ impl Nodes {
     fn read(&mut self, conn: &Connection, session: SessionRow) -> Result<Vec<Option<EntryId>>> {
         let mut calls: HashMap<EntryId, u64> = HashMap::new();
         let mut statement = conn.prepare_cached(
-            "SELECT entry, count(*) FROM tool_calls WHERE session = ?1 GROUP BY 1",
+            "SELECT entry, count(*) FROM tool_call_rows WHERE session = ?1 GROUP BY 1",
         )?;
         let mut rows = statement.query([session])?;
         while let Some(row) = rows.next()? {

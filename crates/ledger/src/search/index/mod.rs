@@ -59,6 +59,31 @@ impl Posting {
     }
 }
 
+/// Where a word stands in an entry, not looked into yet.
+#[derive(Clone, Copy)]
+pub(crate) struct Positions<'p> {
+    bytes: &'p [u8],
+    mask: u8,
+}
+
+impl Positions<'_> {
+    /// It stands there at most so often.
+    #[inline]
+    pub(crate) fn at_most(self) -> usize {
+        poslist::at_most(self.bytes)
+    }
+
+    /// How often it does, and what ranking needs to know besides.
+    pub(crate) fn occurrences(self) -> Result<Occurrences> {
+        poslist::occurrences(self.bytes, self.mask).ok_or_else(pages::unreadable)
+    }
+
+    #[inline]
+    fn are_any(self) -> Result<bool> {
+        poslist::is_in(self.bytes, self.mask).ok_or_else(pages::unreadable)
+    }
+}
+
 /// The entries of a phrase.
 #[derive(Debug, Default)]
 pub(crate) struct Postings {
@@ -133,10 +158,22 @@ impl<'c> Index<'c> {
 
     /// The entries that hold a word, without saying how often and in which columns.
     pub(crate) fn entries_of(&self, word: &str, mask: u8) -> Result<EntrySet> {
+        self.entries_of_each(word, mask, &mut |_, _| Ok(()))
+    }
+
+    /// The same, and `each` is told of each entry with its positions.
+    pub(crate) fn entries_of_each(
+        &self,
+        word: &str,
+        mask: u8,
+        each: &mut impl FnMut(i64, Positions<'_>) -> Result<()>,
+    ) -> Result<EntrySet> {
         let mut entries = EntrySet::new();
-        self.each(word, false, &mut |entry, positions| {
-            if poslist::is_in(positions, mask).ok_or_else(pages::unreadable)? {
+        self.each(word, false, &mut |entry, bytes: &[u8]| {
+            let positions = Positions { bytes, mask };
+            if positions.are_any()? {
                 entries.insert(entry);
+                each(entry, positions)?;
             }
             Ok(())
         })?;
@@ -150,7 +187,7 @@ impl<'c> Index<'c> {
         let mut seen = 0;
         let key = key(word);
         for segment in &self.segments {
-            self.each_in(segment, &key, false, &mut |entry, positions| {
+            self.each_in(segment, &key, false, &mut |entry, positions: &[u8]| {
                 let occurrences =
                     poslist::occurrences(positions, mask).ok_or_else(pages::unreadable)?;
                 if occurrences.count() > 0 {
@@ -179,7 +216,7 @@ impl<'c> Index<'c> {
 
     fn prefix(&self, word: &str, mask: u8) -> Result<Vec<Posting>> {
         let mut postings: Vec<Posting> = Vec::new();
-        self.each(word, true, &mut |entry, positions| {
+        self.each(word, true, &mut |entry, positions: &[u8]| {
             let occurrences =
                 poslist::occurrences(positions, mask).ok_or_else(pages::unreadable)?;
             if occurrences.count() > 0 {
@@ -239,7 +276,7 @@ impl<'c> Index<'c> {
         let mut lists = Lists::default();
         let mut is_sorted = true;
         let mut members = among.map(|among| Members::new(among, |entry| *entry));
-        self.each(word, is_prefix, &mut |entry, positions| {
+        self.each(word, is_prefix, &mut |entry, positions: &[u8]| {
             if members.as_mut().is_none_or(|members| members.contain(entry)) {
                 is_sorted &= lists.places.last().is_none_or(|last| last.0 <= entry);
                 let start = lists.bytes.len();
@@ -255,7 +292,7 @@ impl<'c> Index<'c> {
     }
 
     /// Hands every entry of a word to `each`, segment by segment.
-    fn each(&self, word: &str, is_prefix: bool, each: &mut Each<'_>) -> Result<()> {
+    fn each(&self, word: &str, is_prefix: bool, each: &mut impl Each) -> Result<()> {
         let key = key(word);
         for segment in &self.segments {
             self.each_in(segment, &key, is_prefix, each)?;
@@ -269,7 +306,7 @@ impl<'c> Index<'c> {
         segment: &Segment,
         key: &[u8],
         is_prefix: bool,
-        each: &mut Each<'_>,
+        each: &mut impl Each,
     ) -> Result<()> {
         let page: Option<i64> = self
             .conn
@@ -293,7 +330,7 @@ impl<'c> Index<'c> {
             }
             expected += 1;
             let block = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-            let next = walk.page(block, &mut |entry, positions| {
+            let next = walk.page(block, &mut |entry, positions: &[u8]| {
                 if segment.is_deleted(entry) { Ok(()) } else { each(entry, positions) }
             })?;
             if next == Next::Nothing {

@@ -9,8 +9,11 @@
 use crate::varint::Bytes;
 use crate::{Error, Result};
 
-/// Is told of each entry: its number and the positions.
-pub(super) type Each<'f> = dyn FnMut(i64, &[u8]) -> Result<()> + 'f;
+/// Is told of each entry: its number and the positions. A frequent word has hundreds of thousands,
+/// so that even the call is worth sparing: whoever is told becomes part of the walk.
+pub(super) trait Each: FnMut(i64, &[u8]) -> Result<()> {}
+
+impl<F: FnMut(i64, &[u8]) -> Result<()>> Each for F {}
 
 /// A walk through consecutive pages.
 pub(super) struct Walk<'w> {
@@ -36,11 +39,11 @@ impl<'w> Walk<'w> {
     }
 
     /// Reads one page.
-    pub(super) fn page(&mut self, page: &[u8], each: &mut Each<'_>) -> Result<Next> {
+    pub(super) fn page(&mut self, page: &[u8], each: &mut impl Each) -> Result<Next> {
         self.try_page(page, each)?.ok_or_else(unreadable)
     }
 
-    fn try_page(&mut self, page: &[u8], each: &mut Each<'_>) -> Result<Option<Next>> {
+    fn try_page(&mut self, page: &[u8], each: &mut impl Each) -> Result<Option<Next>> {
         let Some(layout) = Layout::of(page) else { return Ok(None) };
         let mut words = Bytes::new(page.get(layout.end..).unwrap_or_default());
         let mut next_word = match words.is_empty() {
@@ -115,7 +118,7 @@ impl<'w> Walk<'w> {
         layout: &Layout,
         end: usize,
         may_be_cut: bool,
-        each: &mut Each<'_>,
+        each: &mut impl Each,
     ) -> Result<bool> {
         if let Some((mut positions, missing)) = self.cut.take() {
             let here = page.get(4..end).unwrap_or_default();
@@ -143,7 +146,7 @@ impl<'w> Walk<'w> {
         mut bytes: Bytes<'_>,
         mut is_first: bool,
         may_be_cut: bool,
-        each: &mut Each<'_>,
+        each: &mut impl Each,
     ) -> Result<bool> {
         while !bytes.is_empty() {
             let (Some(number), Some(size)) = (bytes.number(), bytes.size()) else {

@@ -50,6 +50,13 @@ pub(super) fn occurrences(poslist: &[u8], mask: u8) -> Option<Occurrences> {
     let mut rest = poslist;
     loop {
         // Nearly all differences are small, and this is where a search spends its time.
+        while let Some((eight, after)) = rest.split_first_chunk::<8>()
+            && let Some(sum) = sum_of_small(u64::from_le_bytes(*eight))
+        {
+            last += sum - 16;
+            count += 8;
+            rest = after;
+        }
         while let [small @ 2..=0x7F, after @ ..] = rest {
             last += u64::from(*small - 2);
             count += 1;
@@ -82,7 +89,31 @@ pub(super) fn occurrences(poslist: &[u8], mask: u8) -> Option<Occurrences> {
     }
 }
 
+/// The sum of eight bytes, if all of them are small differences: neither marks nor longer numbers.
+#[inline]
+fn sum_of_small(bytes: u64) -> Option<u64> {
+    const HIGHEST: u64 = 0x8080_8080_8080_8080;
+    const TWOS: u64 = 0x0202_0202_0202_0202;
+    const EVERY_OTHER: u64 = 0x00FF_00FF_00FF_00FF;
+    // A byte below two borrows from its highest bit.
+    if (bytes | bytes.wrapping_sub(TWOS)) & HIGHEST != 0 {
+        return None;
+    }
+    let pairs = (bytes & EVERY_OTHER) + (bytes >> 8 & EVERY_OTHER);
+    Some(pairs.wrapping_mul(0x0001_0001_0001_0001) >> 48)
+}
+
+/// The word stands in the entry at most so often.
+#[inline]
+pub(super) fn at_most(poslist: &[u8]) -> usize {
+    match poslist {
+        [1, _, rest @ ..] => rest.len(),
+        all => all.len(),
+    }
+}
+
 /// Whether the word stands in the columns of `mask`. Looks no further than it must.
+#[inline]
 pub(super) fn is_in(poslist: &[u8], mask: u8) -> Option<bool> {
     // Positions of the first column come first and need no mark.
     if mask & 1 == 1 && poslist.first().is_some_and(|first| *first != 1) {
@@ -94,6 +125,10 @@ pub(super) fn is_in(poslist: &[u8], mask: u8) -> Option<bool> {
     {
         return Some(true);
     }
+    is_anywhere_in(poslist, mask)
+}
+
+fn is_anywhere_in(poslist: &[u8], mask: u8) -> Option<bool> {
     Some(occurrences(poslist, mask)?.count() > 0)
 }
 
@@ -134,6 +169,40 @@ mod tests {
         let mut all = Vec::new();
         positions(&poslist, 0b111, &mut all).unwrap();
         assert_eq!(all, [3, 10, 2 << 32]);
+    }
+
+    #[test]
+    fn long_lists_are_counted_alike() {
+        // A walk byte by byte, as `positions` does it, says the same.
+        let mut seed = 1_u64;
+        let mut random = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+            seed >> 33
+        };
+        for _ in 0..2000 {
+            let mut poslist = Vec::new();
+            let mut expected = Occurrences::new(0, 0, 0);
+            for column in 0..4_u8 {
+                let length = random() % 40;
+                if length > 0 && column > 0 {
+                    poslist.extend([1, column]);
+                }
+                let mut last = 0;
+                for at in 0..length {
+                    let delta = if random() % 16 == 0 { random() % 300 } else { random() % 120 };
+                    last += delta + u64::from(at > 0);
+                    crate::varint::push(&mut poslist, delta + u64::from(at > 0) + 2);
+                }
+                if length > 0 {
+                    let there = Occurrences::new(length as u32, 0, 1 << column);
+                    let at_least = expected.at_least() + last as u32 + 1;
+                    let both = expected.and(there);
+                    expected = Occurrences::new(both.count(), at_least, both.columns());
+                }
+            }
+            assert_eq!(occurrences(&poslist, 0xF), Some(expected), "{poslist:?}");
+            assert!(at_most(&poslist) >= expected.count() as usize);
+        }
     }
 
     #[test]

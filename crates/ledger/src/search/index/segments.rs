@@ -27,6 +27,8 @@ pub(super) struct Segment {
     pub(super) last_page: i64,
     /// How many entries there are in it.
     pub(super) entries: u64,
+    /// The first and the last of the transactions that wrote it.
+    written: (i64, i64),
     deleted: HashSet<i64>,
 }
 
@@ -60,6 +62,9 @@ pub(super) fn read(conn: &Connection) -> Result<Vec<Segment>> {
             segments.push(Segment { deleted, ..segment });
         }
     }
+    // Entries are numbered in the order of writing: what they are found in is in order, nearly
+    // always, without being sorted.
+    segments.sort_by_key(|segment| segment.written);
     Ok(segments)
 }
 
@@ -115,10 +120,10 @@ fn decode(listed: &[u8]) -> Option<Vec<(Segment, i64)>> {
             }
             let mut number = || bytes.number().and_then(|number| i64::try_from(number).ok());
             let (id, first_page, last_page) = (number()?, number()?, number()?);
-            let (mut tombstone_pages, mut entries) = (0, 0);
+            let (mut tombstone_pages, mut entries, mut written) = (0, 0, (0, 0));
             if with_tombstones {
                 // Since when and until when it was written; which and how many were deleted; how many.
-                let _written = (number()?, number()?);
+                written = (number()?, number()?);
                 tombstone_pages = number()?;
                 let _deleted = number()?;
                 entries = number()?.unsigned_abs();
@@ -126,8 +131,8 @@ fn decode(listed: &[u8]) -> Option<Vec<(Segment, i64)>> {
             if !(1..=0xFFFF).contains(&id) || last_page < first_page || last_page > 0x7FFF_FF00 {
                 return None;
             }
-            let segment =
-                Segment { id, first_page, last_page, entries, deleted: HashSet::default() };
+            let deleted = HashSet::default();
+            let segment = Segment { id, first_page, last_page, entries, written, deleted };
             segments.push((segment, tombstone_pages));
         }
     }

@@ -1,0 +1,46 @@
+//! What a search reads of the index is read once. SQLite would keep it, in memory that is touched
+//! for the first time, which costs more than reading does; a small cache uses the same memory again.
+
+use rusqlite::Connection;
+
+use crate::Result;
+
+/// In KiB, as SQLite counts them.
+const SMALL: i64 = -1024;
+
+/// Keeps the cache small until it is dropped.
+pub(super) struct SmallCache<'c> {
+    conn: &'c Connection,
+    before: i64,
+}
+
+impl<'c> SmallCache<'c> {
+    pub(super) fn of(conn: &'c Connection) -> Result<SmallCache<'c>> {
+        let before = conn.pragma_query_value(None, "cache_size", |row| row.get(0))?;
+        conn.pragma_update(None, "cache_size", SMALL)?;
+        Ok(SmallCache { conn, before })
+    }
+}
+
+impl Drop for SmallCache<'_> {
+    fn drop(&mut self) {
+        // Who cannot set it has other worries.
+        let _ = self.conn.pragma_update(None, "cache_size", self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_is_as_it_was() {
+        let conn = Connection::open_in_memory().unwrap();
+        let size = || conn.pragma_query_value(None, "cache_size", |row| row.get::<_, i64>(0));
+        conn.pragma_update(None, "cache_size", -40_960).unwrap();
+        let small = SmallCache::of(&conn).unwrap();
+        assert_eq!(size().unwrap(), SMALL);
+        drop(small);
+        assert_eq!(size().unwrap(), -40_960);
+    }
+}

@@ -1,0 +1,126 @@
+//! The best entries of a single word, found while its list is read.
+//!
+//! A frequent word has hundreds of thousands of entries. Which there are is one bit for each; of
+//! their positions only those are kept, and most of the time only those are looked into, that can
+//! give a higher score than the best thousand so far. `rank` then looks up how long these are.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use super::index::{Positions, Posting};
+use super::rank::{longest_with, share};
+use crate::Result;
+
+/// Entries with the highest scores that are possible.
+pub(crate) struct Leading {
+    /// How many words an entry has on average.
+    average: f64,
+    most: usize,
+    /// The lowest on top.
+    highest: BinaryHeap<Reverse<Candidate>>,
+    /// A word that stands in an entry less often than this cannot be among them.
+    least: usize,
+    /// For each number of times that it stands there: with more words than this it cannot be.
+    longest: [f64; COUNTS],
+    /// So often one was let in since these were found.
+    let_in: usize,
+    is_complete: bool,
+}
+
+/// Words that stand in an entry this often or more are weighed one by one.
+const COUNTS: usize = 64;
+
+/// After so many that were let in it is found anew who cannot be.
+const OFTEN: usize = 64;
+
+struct Candidate {
+    bound: f64,
+    posting: Posting,
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Candidate) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Candidate {}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Candidate) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Candidate) -> Ordering {
+        self.bound.total_cmp(&other.bound)
+    }
+}
+
+impl Leading {
+    /// Keeps `most` of them.
+    pub(crate) fn new(average: f64, most: usize) -> Leading {
+        let highest = BinaryHeap::with_capacity(most.saturating_add(1));
+        let longest = [f64::INFINITY; COUNTS];
+        Leading { average, most, highest, least: 0, longest, let_in: 0, is_complete: true }
+    }
+
+    /// Takes an entry, or leaves it.
+    #[inline]
+    pub(crate) fn consider(&mut self, entry: i64, positions: Positions<'_>) -> Result<()> {
+        if positions.at_most() < self.least {
+            self.is_complete = false;
+            return Ok(());
+        }
+        let occurrences = positions.occurrences()?;
+        let words = f64::from(occurrences.at_least());
+        if self.longest.get(occurrences.count() as usize).is_some_and(|longest| words > *longest) {
+            self.is_complete = false;
+            return Ok(());
+        }
+        self.weigh(Posting { entry, occurrences }, words);
+        Ok(())
+    }
+
+    fn weigh(&mut self, posting: Posting, words: f64) {
+        let bound = share(posting.occurrences.count(), words, self.average);
+        if self.highest.len() < self.most {
+            self.highest.push(Reverse(Candidate { bound, posting }));
+            return;
+        }
+        self.is_complete = false;
+        if self.highest.peek().is_some_and(|lowest| lowest.0.bound < bound) {
+            self.highest.pop();
+            self.highest.push(Reverse(Candidate { bound, posting }));
+            self.let_in += 1;
+            if self.let_in % OFTEN == 1 {
+                self.raise();
+            }
+        }
+    }
+
+    /// Finds out who cannot be among the highest any more: a word that stands in an entry so often
+    /// gives it less than the lowest of them if the entry has too many words. It has at least as
+    /// many as the word stands there.
+    fn raise(&mut self) {
+        /// More than what rounding can be wrong by.
+        const MARGIN: f64 = 1.0 + 1e-9;
+        let Some(lowest) = self.highest.peek().map(|lowest| lowest.0.bound) else { return };
+        self.least = COUNTS;
+        for (count, longest) in self.longest.iter_mut().enumerate().rev() {
+            *longest = longest_with(count as f64, lowest, self.average) * MARGIN + MARGIN - 1.0;
+            if *longest >= count as f64 {
+                self.least = count;
+            }
+        }
+    }
+
+    /// Those that are kept, in the order of their entries, and whether none was left.
+    pub(crate) fn finish(self) -> (Vec<Posting>, bool) {
+        let mut kept: Vec<Posting> =
+            self.highest.into_iter().map(|candidate| candidate.0.posting).collect();
+        kept.sort_unstable_by_key(|posting| posting.entry);
+        (kept, self.is_complete)
+    }
+}
