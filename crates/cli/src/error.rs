@@ -88,9 +88,9 @@ impl From<io::Error> for CommandError {
 impl From<quipu_ledger::Error> for CommandError {
     fn from(error: quipu_ledger::Error) -> CommandError {
         let kind = match &error {
-            quipu_ledger::Error::NoMatch { .. } | quipu_ledger::Error::Ambiguous { .. } => {
-                Kind::NoMatch
-            }
+            quipu_ledger::Error::NoMatch { .. }
+            | quipu_ledger::Error::Ambiguous { .. }
+            | quipu_ledger::Error::Empty { .. } => Kind::NoMatch,
             _ => Kind::Failed,
         };
         let hints = hints(&error);
@@ -117,6 +117,9 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
     let hint = match error {
         Error::NoMatch { what: "session", .. } => {
             "give an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists them"
+        }
+        Error::Empty { .. } => {
+            "its agent made the file and wrote nothing; `quipu restore ID --to DIR` gives the file back"
         }
         Error::NoMatch { what: "turn", .. } => {
             "`quipu show ID --count` says how many turns there are"

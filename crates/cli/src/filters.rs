@@ -7,7 +7,7 @@ use quipu_transcript::{format, when};
 
 use crate::commands::Context;
 use crate::error::{CommandError, Result};
-use crate::paths;
+use crate::{paths, zone};
 
 /// Options that choose sessions.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -45,17 +45,11 @@ pub(crate) struct Args {
 impl Args {
     /// What they mean, here and now.
     pub(crate) fn filter(&self, context: &Context) -> Result<Filter> {
-        if let Some(name) = &self.format
-            && format::by_name(name).is_none()
-        {
-            let names: Vec<&str> = format::all().map(|format| format.name()).collect();
-            return Err(CommandError::new(format!("there is no format `{name}`"))
-                .hint(format!("formats are {}", names.join(", "))));
-        }
+        let format = self.format.as_deref().map(format_name).transpose()?;
         Ok(Filter {
             project: self.project.as_deref().map(|name| project(context, name)),
             agent: self.agent.clone(),
-            format: self.format.clone(),
+            format: format.map(str::to_owned),
             since: self.since.as_deref().map(since).transpose()?,
             until: self.until.as_deref().map(until).transpose()?,
             channel: self.channel.clone(),
@@ -118,8 +112,19 @@ pub(crate) fn until(said: &str) -> Result<i64> {
     moment(said, when::parse_end)
 }
 
+/// The format that a name or the beginning of one means, as `format:` in a search takes it.
+fn format_name(said: &str) -> Result<&'static str> {
+    let names: Vec<&str> = format::all().map(|format| format.name()).collect();
+    let mut like_it = names.iter().filter(|name| name.starts_with(said) && !said.is_empty());
+    match (names.iter().find(|name| **name == said), like_it.next(), like_it.next()) {
+        (Some(name), ..) | (None, Some(name), None) => Ok(name),
+        _ => Err(CommandError::new(format!("there is no format `{said}`"))
+            .hint(format!("formats are {}", names.join(", ")))),
+    }
+}
+
 fn moment(said: &str, parse: fn(&str, &Zoned) -> Option<jiff::Timestamp>) -> Result<i64> {
-    match parse(said, &Zoned::now()) {
+    match parse(said, &zone::now()) {
         Some(moment) => Ok(moment.as_millisecond()),
         None => Err(CommandError::new(format!("cannot tell when `{said}` is"))
             .hint("say it like `3d`, `12h`, `2w`, `today`, `yesterday`, `2026-11-01` or `2026-11-01T09:30`")),

@@ -20,6 +20,7 @@ mod routing;
 mod service;
 mod settings;
 mod telling;
+mod zone;
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -136,7 +136,10 @@ impl Output {
     pub(crate) fn facts(&mut self, indent: usize, facts: &[(&str, Text)]) -> io::Result<()> {
         let labels = facts.iter().map(|(label, _)| Text::plain(label).width()).max().unwrap_or(0);
         let mut column = indent + labels + 2;
-        let is_tight = self.width.is_some_and(|width| width < column + ROOM_FOR_FACTS);
+        // Where everything is short, little room is enough.
+        let widest = facts.iter().map(|(_, text)| text.width()).max().unwrap_or(0);
+        let room = widest.min(ROOM_FOR_FACTS);
+        let is_tight = self.width.is_some_and(|width| width < column + room);
         if is_tight {
             column = indent + 2;
         }

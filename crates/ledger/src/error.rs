@@ -185,6 +185,15 @@ pub enum Error {
         name: String,
     },
 
+    /// What is called so is a transcript without a line: there is no session in it.
+    #[error("session `{id}` is empty: there is no line in {}", .path.display())]
+    Empty {
+        /// Its id, as its name says it.
+        id: String,
+        /// The file.
+        path: PathBuf,
+    },
+
     /// An entry, a key or a value that cannot be kept. Nothing was written.
     #[error("{why}")]
     Refused {

@@ -404,6 +404,28 @@ fn connect(path: &Path, name: &Path, access: OpenFlags) -> Result<(Connection, O
     Err(Error::Replaced { path: path.to_owned() })
 }
 
+/// A second connection that only writes the log back, beside whoever writes.
+pub(crate) struct Checkpointer {
+    conn: Connection,
+    // After the connection: the file is open as long as that is.
+    _opened: Opened,
+}
+
+impl Checkpointer {
+    /// Opens a ledger that is there.
+    pub(crate) fn open(path: &Path) -> Result<Checkpointer> {
+        let (conn, opened) = connect(path, path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        conn.pragma_update(None, "synchronous", "NORMAL")?;
+        Ok(Checkpointer { conn, _opened: opened })
+    }
+
+    /// Writes back what is committed and nobody else needs in the log. Keeps nobody waiting.
+    pub(crate) fn write_back(&self) -> Result<()> {
+        self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+        Ok(())
+    }
+}
+
 /// Settings of every connection.
 pub(crate) fn set_up(conn: &Connection) -> Result<()> {
     conn.busy_timeout(LONGEST_WAIT)?;

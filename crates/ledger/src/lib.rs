@@ -31,6 +31,7 @@ mod records;
 mod restore;
 mod schema;
 mod search;
+mod snapshot;
 mod spans;
 pub mod store;
 mod sums;

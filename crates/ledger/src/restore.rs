@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use crate::forget::{BlankLines, Forgotten, Judge};
 use crate::ids::{GenerationId, SessionRow, SourceId};
 use crate::ledger::Ledger;
-use crate::query::find;
+use crate::query::{empty, find};
 use crate::wire::{DamagedFile, RestoreReport, RestoredFile};
 use crate::{Error, Result, Trouble};
 pub(crate) use file::safe;
@@ -59,7 +59,10 @@ pub fn restore(
     let conn = ledger.conn();
     let sources = match what {
         What::All => None,
-        What::Session(name) => Some(sources_of(conn, find::session(conn, name)?)?),
+        What::Session(name) => Some(match find::session(conn, name) {
+            Err(Error::Empty { .. }) => empty::sources(conn, name)?,
+            session => sources_of(conn, session?)?,
+        }),
         What::Source(path) => Some(sources_at(conn, path)?),
     };
     let mut report = RestoreReport::default();

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
-use jiff::Zoned;
 use jiff::civil::Date;
 use quipu_ledger::{Filter, Ledger, Retention, RootPath, Selection};
 use quipu_transcript::format;
@@ -12,8 +11,8 @@ use serde::Serialize;
 use super::Context;
 use crate::demo::{Demo, new_folder, quoted};
 use crate::error::{CommandError, Result};
-use crate::machine;
 use crate::output::{Look, Text, count};
+use crate::{machine, zone};
 
 /// Make a small ledger of invented sessions, to try everything at once
 ///
@@ -63,7 +62,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         Some(folder) => empty_folder(folder)?,
         None => new_folder().map_err(|error| cannot("make a temporary folder", error))?,
     };
-    let last = args.until.or_else(|| Zoned::now().yesterday().ok().map(|day| day.date()));
+    let last = args.until.or_else(|| zone::now().yesterday().ok().map(|day| day.date()));
     let demo = Demo::new(folder, last.unwrap_or_default());
     let config = demo.folder.join("config.toml");
     let ledger_path = demo.folder.join("ledger.db");

@@ -1,23 +1,22 @@
 //! `quipu search`: everything that people, agents and tools wrote, by words.
 
-use std::collections::HashMap;
+mod page;
+
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use jiff::Zoned;
 use quipu_ledger::wire::{SearchAnswer, SearchHit};
 use quipu_ledger::{Order, SearchRequest};
-use quipu_transcript::format;
 use quipu_transcript::project::Name;
 use quipu_transcript::search::query::{self, Filter, Place, Query, What};
 use serde::Serialize;
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
-use crate::filters;
-use crate::output::{Look, ShortIds, Text, bytes, count, elapsed, minute, number};
+use crate::output::{bytes, count, number};
 use crate::reading::{self, Reading};
+use crate::{filters, zone};
 
 /// Hits that are shown if nothing else is said.
 const SHOWN: usize = 20;
@@ -223,13 +222,13 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
     let ids = reading.short_ids()?;
     context.output.page()?;
-    show(context, &ids, &answer, args)
+    page::show(context, &ids, &answer, &gaps(&answer))
 }
 
 /// What the arguments ask for.
 fn query(args: &Args, context: &Context) -> Result<Query> {
     let text = args.words.join(" ");
-    let mut query = query::parse(&text, &Zoned::now())
+    let mut query = query::parse(&text, &zone::now())
         .map_err(|error| CommandError::from_source(error.into()))
         .map_err(|error| {
             error.hint("what stands in quotes is looked for as it is: '\"role:x\"'")
@@ -312,254 +311,4 @@ fn gaps(answer: &SearchAnswer) -> Vec<String> {
         said.push(format!("{entries} {are} indexed only in part; --exact looks into all of it"));
     }
     said
-}
-
-fn show(context: &mut Context, ids: &ShortIds, answer: &SearchAnswer, args: &Args) -> Result<()> {
-    let mut groups: Vec<(GroupKey<'_>, Vec<&SearchHit>)> = Vec::new();
-    for hit in &answer.hits {
-        let key = GroupKey::of(hit);
-        match groups.iter_mut().find(|(other, _)| *other == key) {
-            Some((_, hits)) => hits.push(hit),
-            None => groups.push((key, vec![hit])),
-        }
-    }
-    for (_, hits) in &groups {
-        group(context, ids, hits)?;
-        context.output.gap()?;
-    }
-    let shown = answer.hits.len() as u64;
-    let mut summary = match answer.total {
-        total if total == shown => count(total, "hit"),
-        total => format!("{} of {}; `-n 0` lists all", number(shown), count(total, "hit")),
-    };
-    if !args.recent && answer.total > shown {
-        summary.push_str(", --recent the newest first");
-    }
-    if let Some(scanned) = answer.scanned {
-        let (records, size) = (count(scanned.records, "record"), bytes(scanned.bytes));
-        summary.push_str(&format!("; looked through the text of {records}, {size}"));
-    }
-    context.output.line(Text::of(Look::Dim, summary))?;
-    for gap in gaps(answer) {
-        context.output.line(Text::of(Look::Dim, gap))?;
-    }
-    Ok(())
-}
-
-/// Hits of one session stand together; so do those in one note, or of one job.
-#[derive(PartialEq, Eq)]
-struct GroupKey<'a> {
-    format: &'a str,
-    agent: Option<&'a str>,
-    session: Option<&'a str>,
-    kind: &'a str,
-    name: Option<&'a str>,
-}
-
-impl GroupKey<'_> {
-    fn of(hit: &SearchHit) -> GroupKey<'_> {
-        let session = hit.session.as_deref();
-        GroupKey {
-            format: &hit.format,
-            agent: hit.agent.as_deref(),
-            session,
-            kind: if session.is_some() { "" } else { &hit.kind },
-            name: if session.is_some() { None } else { hit.name.as_deref() },
-        }
-    }
-}
-
-/// One session, or whatever else the hits are in.
-fn group(context: &mut Context, ids: &ShortIds, hits: &[&SearchHit]) -> Result<()> {
-    let Some(first) = hits.first() else { return Ok(()) };
-    context.output.line(headline(first))?;
-    context.output.line(origin(context, ids, first))?;
-    for (hit, more) in folded(hits) {
-        show_hit(context, hit)?;
-        if more > 0 {
-            let like_it = match hit.turn {
-                Some(turn) => format!("  and {} like it in turn {turn}", number(more)),
-                None => format!("  and {} like it", number(more)),
-            };
-            context.output.line(Text::of(Look::Dim, like_it))?;
-        }
-    }
-    if let Some(command) = command(ids, first) {
-        let command = Text::plain("  ").with(Look::Good, command);
-        context.output.line(command)?;
-    }
-    Ok(())
-}
-
-/// Hits that look alike are shown once: calls of one tool in one turn whose lines differ in nothing
-/// but numbers. Each with how many more there are.
-fn folded<'h>(hits: &[&'h SearchHit]) -> Vec<(&'h SearchHit, u64)> {
-    let alike = |hit: &SearchHit| {
-        let tool = hit.tool.clone().filter(|_| hit.around.is_empty() && !hit.is_error)?;
-        let text = hit.snippet.replace(|letter: char| letter.is_ascii_digit(), "");
-        Some((hit.turn, tool, hit.place, text))
-    };
-    let mut folded: Vec<(&SearchHit, u64)> = Vec::with_capacity(hits.len());
-    let mut seen: HashMap<_, usize> = HashMap::new();
-    for hit in hits {
-        let key = alike(hit);
-        match key.as_ref().and_then(|key| seen.get(key)).and_then(|at| folded.get_mut(*at)) {
-            Some((_, more)) => *more += 1,
-            None => {
-                seen.extend(key.map(|key| (key, folded.len())));
-                folded.push((hit, 0));
-            }
-        }
-    }
-    folded
-}
-
-/// What the hits are in.
-fn headline(hit: &SearchHit) -> Text {
-    let name = hit.name.as_deref().unwrap_or_default();
-    let title = match (&hit.session, hit.kind.as_str()) {
-        (Some(_), _) => hit.title.clone().unwrap_or_else(|| "(no title)".to_owned()),
-        (None, "note") => format!("Note {name}"),
-        (None, "cron_run" | "cron_jobs") => format!("Scheduled job {name}"),
-        (None, "history") => "Prompt list".to_owned(),
-        (None, kind) => format!("{kind} {name}"),
-    };
-    // A title may be a whole prompt.
-    let line = title.split(['\n', '\r']).find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let mut text = Text::of(Look::Bold, line.trim()).shorten(TITLE);
-    for mark in marks(hit) {
-        text = text.with(Look::Warning, format!(" [{mark}]"));
-    }
-    text
-}
-
-/// Of a longer title the end is left out.
-const TITLE: usize = 76;
-
-/// What is special about the session.
-fn marks(hit: &SearchHit) -> Vec<&str> {
-    let mut marks = Vec::new();
-    if let Some(state) = hit.state.as_deref().filter(|state| *state != "live") {
-        marks.push(state);
-    }
-    if hit.part.as_deref() == Some("subagent") || (hit.session.is_some() && hit.parent.is_some()) {
-        marks.push("sub-agent");
-    }
-    marks
-}
-
-/// Whose it is and when it was.
-fn origin(context: &Context, ids: &ShortIds, hit: &SearchHit) -> Text {
-    let mut parts = Vec::new();
-    if let Some(session) = &hit.session {
-        parts.push(ids.of(session));
-    }
-    let place = hit.cwd.as_deref().or(hit.slug.as_deref()).or(hit.project.as_deref());
-    parts.extend(place.map(|place| context.show(place)));
-    let program = format::by_name(&hit.format).map_or(hit.format.as_str(), |format| format.title());
-    parts.push(match hit.agent.as_deref() {
-        None | Some("" | "main") => program.to_owned(),
-        Some(agent) => format!("{program}/{agent}"),
-    });
-    parts.extend(hit.time.map(elapsed));
-    Text::of(Look::Dim, parts.join(" · "))
-}
-
-fn show_hit(context: &mut Context, hit: &SearchHit) -> Result<()> {
-    for near in hit.around.iter().filter(|near| near.is_before) {
-        nearby(context, near)?;
-    }
-    context.output.line(Text::of(Look::Dim, format!("  {}", label(hit))))?;
-    let text = snippet(hit);
-    let width = context.output.width().map(|width| width.saturating_sub(4));
-    let lines = match width {
-        Some(width) => text.wrap(width),
-        None => vec![text],
-    };
-    for line in lines {
-        context.output.line(Text::plain("    ").join(line))?;
-    }
-    for near in hit.around.iter().filter(|near| !near.is_before) {
-        nearby(context, near)?;
-    }
-    Ok(())
-}
-
-/// An entry before or after a hit, on one line.
-fn nearby(context: &mut Context, near: &quipu_ledger::wire::Nearby) -> Result<()> {
-    let role = near.role.as_deref().unwrap_or("-");
-    let text = Text::of(Look::Dim, format!("  {role}: {}", near.text));
-    let width = context.output.width().unwrap_or(usize::MAX);
-    Ok(context.output.line(text.shorten(width))?)
-}
-
-/// Where in the session a hit is, and who speaks.
-fn label(hit: &SearchHit) -> String {
-    let mut parts = Vec::new();
-    parts.extend(hit.turn.map(|turn| format!("turn {}", number(turn))));
-    let tool = hit.tool.as_deref();
-    match (hit.place, tool) {
-        ("input", Some(tool)) => parts.push(format!("{tool} call")),
-        ("result", Some(tool)) => parts.push(format!("{tool} result")),
-        ("result", None) => parts.push("tool result".to_owned()),
-        ("thinking", _) => parts.push("thinking".to_owned()),
-        _ => match (&hit.role, hit.kind.as_str()) {
-            (Some(role), _) => parts.push(role.clone()),
-            (None, "note" | "cron_run" | "cron_jobs" | "history") => {}
-            (None, kind) => parts.push(kind.to_owned()),
-        },
-    }
-    if hit.is_error {
-        parts.push("failed".to_owned());
-    }
-    if hit.is_older {
-        parts.push("older version".to_owned());
-    }
-    parts.extend(hit.time.map(minute));
-    parts.join(" · ")
-}
-
-/// The text of a hit, with what was found marked.
-fn snippet(hit: &SearchHit) -> Text {
-    let characters: Vec<char> = hit.snippet.chars().collect();
-    let piece = |from: usize, to: usize| -> String {
-        characters.get(from..to).unwrap_or_default().iter().collect()
-    };
-    let mut text = Text::plain(if hit.cut_before { "…" } else { "" });
-    let mut at = 0;
-    for (start, end) in &hit.marks {
-        text = text.and(piece(at, *start)).with(Look::Match, piece(*start, *end));
-        at = *end;
-    }
-    text.and(piece(at, characters.len())).and(if hit.cut_after { "…" } else { "" })
-}
-
-/// The command that opens a hit.
-fn command(ids: &ShortIds, hit: &SearchHit) -> Option<String> {
-    match (&hit.session, hit.kind.as_str()) {
-        (Some(session), _) => {
-            let id = ids.of(session);
-            Some(match hit.turn {
-                Some(turn) => format!("quipu show {id} --turn {turn}"),
-                None => format!("quipu show {id}"),
-            })
-        }
-        (None, "note") => Some(format!("quipu notes {}", hit.name.as_deref()?)),
-        (None, "cron_run" | "cron_jobs") => Some(match hit.kind.as_str() {
-            "cron_run" => format!("quipu cron {}", quoted(hit.name.as_deref()?)),
-            _ => "quipu cron".to_owned(),
-        }),
-        _ => None,
-    }
-}
-
-/// A name as a shell takes it.
-fn quoted(name: &str) -> String {
-    let is_plain =
-        |character: char| character.is_ascii_alphanumeric() || "-_./:".contains(character);
-    if name.chars().all(is_plain) {
-        name.to_owned()
-    } else {
-        format!("'{}'", name.replace('\'', r"'\''"))
-    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quipu_ledger::wire::SqlValue;
-use quipu_ledger::{SqlAnswer, SqlLimits};
+use quipu_ledger::{Freshness, SqlAnswer, SqlLimits};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use signal_hook::consts::SIGINT;
 
@@ -61,6 +61,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     // Brings the ledger up to date. The question itself has a connection of its own.
     let reading = reading::open(context, args.reading)?;
     let path = reading.ledger.path().to_owned();
+    let freshness = reading.freshness.clone();
     drop(reading);
     let limits = SqlLimits {
         stop: Arc::default(),
@@ -78,7 +79,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         context.output.page()?;
     }
     let mut printer =
-        Printer { context, shape, columns: Vec::new(), rows: Vec::new(), failed: None };
+        Printer { context, freshness, shape, columns: Vec::new(), rows: Vec::new(), failed: None };
     quipu_ledger::sql(&path, &statement, &limits, &mut |answer| printer.take(answer))?;
     printer.finish()
 }
@@ -104,6 +105,7 @@ enum Shape {
 /// Prints what comes, as it comes; only a table has to wait for its widest row.
 struct Printer<'a> {
     context: &'a mut Context,
+    freshness: Freshness,
     shape: Shape,
     columns: Vec<String>,
     rows: Vec<Vec<SqlValue>>,
@@ -123,7 +125,7 @@ impl Printer<'_> {
                 }
             }
             (SqlAnswer::Row(values), Shape::Json) => {
-                output.json(&Object { columns: &self.columns, values })
+                output.json(&Object { columns: &self.columns, values, freshness: &self.freshness })
             }
             (SqlAnswer::Row(values), Shape::Csv) => {
                 output.csv(&values.iter().map(harmless).collect::<Vec<_>>())
@@ -232,17 +234,26 @@ fn unique(names: &[String]) -> Vec<String> {
     unique
 }
 
-/// A row as JSON, with its columns in order.
+/// A row as JSON: its columns in order, and what the answer is worth, as in the objects of every
+/// reading command. A column of that name is what was asked for.
 struct Object<'a> {
     columns: &'a [String],
     values: &'a [SqlValue],
+    freshness: &'a Freshness,
 }
 
 impl Serialize for Object<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.values.len()))?;
+        let mut map = serializer.serialize_map(None)?;
         for (column, value) in self.columns.iter().zip(self.values) {
             map.serialize_entry(column, value)?;
+        }
+        let is_free = |name: &str| self.columns.iter().all(|column| column != name);
+        if is_free("fresh_as_of") {
+            map.serialize_entry("fresh_as_of", &self.freshness.fresh_as_of)?;
+        }
+        if is_free("pending_bytes") {
+            map.serialize_entry("pending_bytes", &self.freshness.pending_bytes)?;
         }
         map.end()
     }

@@ -5,14 +5,13 @@ mod notes;
 mod period;
 
 use clap::ValueEnum;
-use jiff::tz::TimeZone;
 use quipu_ledger::wire::{UsageLine, UsageReport};
 use quipu_ledger::{UsageBy, UsageRequest};
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
 use crate::output::{Column, Look, Text, count, day, dollars, short, short_id};
-use crate::{filters, reading};
+use crate::{filters, reading, zone};
 
 /// Show tokens and cost
 ///
@@ -94,7 +93,7 @@ const DEAREST: usize = 20;
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let reading = reading::open(context, args.reading)?;
-    let zone = TimeZone::system();
+    let zone = zone::zone();
     let asked = period::asked(args, context.is_json, &zone)?;
     let filter = filters::chosen(context, &args.project, &args.agent, &args.format)?;
     let prices = context.prices();

@@ -1,6 +1,5 @@
 //! Numbers, sizes and dates as people read them. Never used for JSON.
 
-use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 /// A number with its thousands apart: `1,234,567`.
@@ -89,7 +88,7 @@ pub(crate) fn second(milliseconds: i64) -> String {
 fn local(milliseconds: i64, shape: &str) -> String {
     Timestamp::from_millisecond(milliseconds).map_or_else(
         |_| "unknown".to_owned(),
-        |time| time.to_zoned(TimeZone::system()).strftime(shape).to_string(),
+        |time| time.to_zoned(crate::zone::zone()).strftime(shape).to_string(),
     )
 }
 

@@ -220,6 +220,21 @@ fn filters_and_options_say_the_same() {
     assert_eq!(found("search --json --regex [0-9]{4} project:shop"), 1);
     assert_eq!(found("search --json --exact -m"), 1);
     assert_eq!(found("search --json in:notes checkout"), 1);
+    // What is in the order of time already needs no hint at it.
+    assert!(home.run("search checkout -n 1").stdout.contains("--recent"));
+    for by_time in ["search role:user -n 1", "search --recent checkout -n 1"] {
+        assert!(!home.run(by_time).stdout.contains("--recent"), "{by_time}");
+    }
+}
+
+#[test]
+fn a_title_is_called_one() {
+    let home = home();
+    let title = r#"{"type":"ai-title","aiTitle":"A slow till","sessionId":"640ab4c7-d010-4b20-a591-b7172ef08e66"}"#;
+    let lines = std::fs::read_to_string(home.path(SHOP)).unwrap();
+    home.write(SHOP, format!("{lines}{title}\n"));
+    let run = home.run("search till");
+    assert!(run.stdout.contains("· title\n    A slow till"), "{run}");
 }
 
 #[test]

@@ -141,6 +141,11 @@ fn nothing_like_that() {
     error: there is no format `word`
     hint: formats are claude-code, openclaw, native
     ");
+    // As in a search, the beginning of its name is enough.
+    let listed =
+        |format: &str| home.run(&format!("sessions --json --format {format}")).json_lines();
+    assert!(!listed("claude").is_empty());
+    assert_eq!(listed("claude").len(), listed("claude-code").len());
 }
 
 #[test]
@@ -278,4 +283,35 @@ fn ids_are_as_long_as_they_have_to_be() {
     for id in shown {
         assert_eq!(home.run(&format!("show {id} --count")).code, 0, "{id}");
     }
+}
+
+/// A transcript without a line is listed for who asks for all, and is said to be empty.
+#[test]
+fn an_empty_transcript() {
+    let home = Home::empty();
+    let id = "0000beef-0000-4000-8000-000000000001";
+    home.write(format!(".claude/projects/-p/{id}.jsonl"), "");
+    home.write(
+        ".claude/projects/-p/0000cafe-0000-4000-8000-000000000002.jsonl",
+        "{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"hello\"}}\n",
+    );
+    assert!(home.run("sessions --all --json").stdout.contains(id));
+    snapshot!(home.run("show 0000beef"), @"
+    exit 1
+    --- stderr
+    error: session `0000beef-0000-4000-8000-000000000001` is empty: there is no line in [HOME]/.claude/projects/-p/0000beef-0000-4000-8000-000000000001.jsonl
+    hint: its agent made the file and wrote nothing; `quipu restore ID --to DIR` gives the file back
+    ");
+    for command in ["tree 0000beef", "export 0000beef", "resume 0000beef", "show 0000beef --json"] {
+        let run = home.run(command);
+        assert!(run.stderr.contains("is empty: there is no line in"), "{command}: {}", run.stderr);
+        assert_eq!(run.stdout, "", "{command}");
+    }
+    snapshot!(home.run("restore 0000beef --to back"), @"
+    exit 0
+    --- stdout
+    1 file (0 B) restored to ~/back
+      size  file
+       0 B  claude-code/projects/-p/0000beef-0000-4000-8000-000000000001.jsonl
+    ");
 }

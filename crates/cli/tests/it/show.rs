@@ -532,4 +532,7 @@ fn a_narrow_screen_is_wide_enough() {
             }
         }
     }
+    // Numbers need no line of their own.
+    let counts = run_in(&home, &format!("show {id} --count"), "40");
+    assert!(counts.stdout.contains("\n  tool calls     1\n"), "{counts}");
 }

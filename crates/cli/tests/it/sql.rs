@@ -43,13 +43,19 @@ fn in_every_shape() {
     snapshot!(ask(&home, "--json", TEXTS), @r#"
     exit 0
     --- stdout
-    {"id":1,"text":"=1+1, \"tea\"\tand \u001b[2J","bytes":"0aff","missing":null}
-    {"id":2,"text":"two\nlines","bytes":"0aff","missing":null}
+    {"id":1,"text":"=1+1, \"tea\"\tand \u001b[2J","bytes":"0aff","missing":null,"fresh_as_of":"[TIME]","pending_bytes":0}
+    {"id":2,"text":"two\nlines","bytes":"0aff","missing":null,"fresh_as_of":"[TIME]","pending_bytes":0}
     "#);
     snapshot!(ask(&home, "--json", "SELECT 1 AS a, 2 AS a, 3 AS a"), @r#"
     exit 0
     --- stdout
-    {"a":1,"a_2":2,"a_3":3}
+    {"a":1,"a_2":2,"a_3":3,"fresh_as_of":"[TIME]","pending_bytes":0}
+    "#);
+    // A column of that name is what was asked for.
+    snapshot!(ask(&home, "--json", "SELECT 'x' AS fresh_as_of, 7 AS pending_bytes"), @r#"
+    exit 0
+    --- stdout
+    {"fresh_as_of":"x","pending_bytes":7}
     "#);
     snapshot!(ask(&home, "--csv", "SELECT '' AS a"), @r#"
     exit 0

@@ -24,6 +24,7 @@ pub use swap::{Prepared, prepare_restore};
 
 use crate::beside::beside;
 use crate::ledger::Ledger;
+use crate::project::rebuild;
 use crate::wire::BackupReport;
 use crate::{Error, Result};
 use temporary::Temporary;
@@ -72,6 +73,10 @@ pub fn backup(
     let path = std::path::absolute(target.path).map_err(Error::io("find", target.path))?;
     refuse(ledger.path(), &path, target.replace)?;
     temporary::remove_left_over(&path);
+    // A copy cannot be brought up later. Whatever else is missing, it is a copy all the same.
+    if ledger.is_writable() {
+        rebuild::keep_up(ledger)?;
+    }
     let copy = Temporary::beside(&path)?;
     copy::copy(ledger.conn(), copy.path(), &mut |done, total| {
         progress(BackupProgress::Copied { done, total });

@@ -1,7 +1,7 @@
 //! Reads and writes what is planned: some threads read and decode, one writes, in the order of the
 //! plan, and what is between them stays bounded.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 use super::batch::{Batch, Builder};
 use super::discover::{RootPath, Skipped};
+use super::lead::Lead;
 use super::plan::Job;
 use super::read::{self, Outcome, Work};
+use super::settle::Settler;
 use super::write::{self, Writer};
 use super::{Pending, Progress, is_over, known};
 use crate::chunks::RecordReader;
@@ -22,22 +24,16 @@ use crate::wire::SyncReport;
 use crate::{Error, Result};
 
 /// Small files are read together until they make up this much.
-const UNIT: u64 = 1 << 20;
+const UNIT: u64 = 3 << 20;
 
 /// … or until there are so many of them.
 const MOST_FILES: usize = 512;
 
 /// A transaction of a bulk import ends at this weight, or earlier if somebody waits, …
-const TRANSACTION: usize = 64 << 20;
+const TRANSACTION: usize = 32 << 20;
 
 /// … or after this time: an import that is killed has not lost more than that.
 const LONGEST_TRANSACTION: Duration = Duration::from_secs(1);
-
-/// Batches that wait for the writer, per unit of work.
-const QUEUE: usize = 1;
-
-/// Units of work that may be read, or wait to be written, beside those that are being read.
-const AHEAD: usize = 2;
 
 /// Some jobs, to be read and written.
 pub(super) struct Run<'a> {
@@ -62,12 +58,6 @@ impl Run<'_> {
             .map_or(1, |cores| cores.get())
             .clamp(1, 4)
             .min(units.len());
-        // A reader takes a turn for each unit, and the writer gives it back when the unit is
-        // written: what is in memory stays bounded however small the units are.
-        let (give_turn, turns) = mpsc::channel();
-        for _ in 0..workers + AHEAD {
-            let _ = give_turn.send(());
-        }
         let readers = Readers {
             path: self.ledger.path().to_owned(),
             roots: self.roots,
@@ -75,35 +65,44 @@ impl Run<'_> {
             units: &units,
             forgotten: self.forgotten,
             next: AtomicUsize::new(0),
-            turns: Mutex::new(turns),
+            lead: Lead::new(units.len()),
             done: Mutex::new((Work::default(), Vec::new())),
         };
         let mut writer = Writer::new(self.roots, self.jobs, self.forgotten);
         let (senders, receivers): (Vec<_>, Vec<_>) =
-            units.iter().map(|_| mpsc::sync_channel::<Result<Batch>>(QUEUE)).unzip();
-        let senders: Vec<Mutex<Option<mpsc::SyncSender<Result<Batch>>>>> =
+            units.iter().map(|_| mpsc::channel::<Result<Batch>>()).unzip();
+        let senders: Vec<Mutex<Option<mpsc::Sender<Result<Batch>>>>> =
             senders.into_iter().map(|sender| Mutex::new(Some(sender))).collect();
-        let units_done = Cell::new(0);
         thread::scope(|scope| -> Result<()> {
             for _ in 0..workers {
                 scope.spawn(|| readers.run(&senders));
             }
+            let lead = &readers.lead;
             let mut batches = receivers.into_iter().flat_map(|unit| {
-                let give_turn = give_turn.clone();
-                let units_done = &units_done;
-                let ended = std::iter::from_fn(move || {
-                    units_done.set(units_done.get() + 1);
-                    let _ = give_turn.send(());
-                    None
-                });
-                unit.into_iter().chain(ended)
+                let mut taken = 0;
+                std::iter::from_fn(move || {
+                    // Whoever asks for the next one has written the one before.
+                    if taken > 0 {
+                        lead.leave(std::mem::take(&mut taken));
+                    }
+                    let next = unit.recv().ok();
+                    match &next {
+                        Some(Ok(batch)) => taken = batch.weight.max(1),
+                        Some(Err(_)) => {}
+                        None => lead.advance(),
+                    }
+                    next
+                })
             });
-            let written = self.write(&mut batches, &mut writer, progress);
-            // Without batches to send and turns to take, the readers stop.
+            let bytes = self.jobs.iter().map(Job::unread).sum();
+            let settler = Settler::start(scope, self.ledger.path(), bytes);
+            let written = self.write(&mut batches, &mut writer, settler.as_ref(), progress);
+            // Without anybody to take their batches, the readers stop.
             drop(batches);
-            drop(give_turn);
+            lead.end();
             written
         })?;
+        let units_done = readers.lead.front();
         let (work, mut more) =
             readers.done.into_inner().map_err(|_| Error::damaged("a reader stopped".to_owned()))?;
         // A file that is damaged, or no transcript, was looked into all the same.
@@ -114,7 +113,7 @@ impl Run<'_> {
         report.lines_parsed += work.lines_parsed;
         report.chunks_opened += work.chunks_opened;
         let dropped = write::dropped(&writer.progress);
-        let done = units.get(units_done.get()).map_or(self.jobs.len(), |unit| unit.start);
+        let done = units.get(units_done).map_or(self.jobs.len(), |unit| unit.start);
         for (job, progress) in self.jobs.iter().zip(&writer.progress).skip(done) {
             match progress {
                 write::Progress::At(position) if position.reached() >= job.size => {}
@@ -131,6 +130,7 @@ impl Run<'_> {
         &mut self,
         batches: &mut dyn Iterator<Item = Result<Batch>>,
         writer: &mut Writer<'_>,
+        settler: Option<&Settler>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<()> {
         let (queue, deadline) = (self.ledger.queue(), self.ledger.deadline());
@@ -154,6 +154,9 @@ impl Run<'_> {
                 }
                 writer.end(tx)
             })?;
+            if let Some(settler) = settler {
+                settler.committed();
+            }
             progress(Progress::Stored { bytes: stored });
             if is_over(deadline) {
                 break;
@@ -196,7 +199,7 @@ struct Readers<'a> {
     units: &'a [std::ops::Range<usize>],
     forgotten: &'a Forgotten,
     next: AtomicUsize,
-    turns: Mutex<mpsc::Receiver<()>>,
+    lead: Lead,
     done: Mutex<(Work, Vec<Skipped>)>,
 }
 
@@ -208,24 +211,22 @@ struct Reader {
     gatherer: Gatherer,
 }
 
-type Senders = [Mutex<Option<mpsc::SyncSender<Result<Batch>>>>];
+type Senders = [Mutex<Option<mpsc::Sender<Result<Batch>>>>];
 
 impl Readers<'_> {
     /// Takes units until there are none left.
     fn run(&self, senders: &Senders) {
         let mut ledger = Ledger::open_read_only(&self.path);
         let mut reader = Reader::default();
-        // The writer stops giving turns when it fails.
-        while self.turns.lock().is_ok_and(|turns| turns.recv().is_ok()) {
+        loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(unit) = self.units.get(number) else { break };
             let sender = senders
                 .get(number)
                 .and_then(|sender| sender.lock().ok().and_then(|mut sender| sender.take()));
             let Some(sender) = sender else { break };
-            let is_last = number + 1 == self.units.len();
             let outcome = match &mut ledger {
-                Ok(ledger) => self.unit(ledger, unit.clone(), is_last, &sender, &mut reader),
+                Ok(ledger) => self.unit(ledger, number, unit.clone(), &sender, &mut reader),
                 // Told once: the writer stops at the first error.
                 Err(error) => Err(std::mem::replace(error, Error::damaged("a reader stopped"))),
             };
@@ -248,13 +249,16 @@ impl Readers<'_> {
     fn unit(
         &self,
         ledger: &Ledger,
+        number: usize,
         unit: std::ops::Range<usize>,
-        is_last: bool,
-        sender: &mpsc::SyncSender<Result<Batch>>,
+        sender: &mpsc::Sender<Result<Batch>>,
         reader: &mut Reader,
     ) -> Result<()> {
-        let mut send = |batch| {
-            sender.send(Ok(batch)).map_err(|_| Error::damaged("the writer stopped".to_owned()))
+        let is_last = number + 1 == self.units.len();
+        let mut send = |batch: Batch| {
+            let is_sent =
+                self.lead.enter(number, batch.weight.max(1)) && sender.send(Ok(batch)).is_ok();
+            if is_sent { Ok(()) } else { Err(Error::damaged("the writer stopped".to_owned())) }
         };
         let mut builder = Builder::new(&mut reader.gatherer, &mut send);
         let records = RefCell::new(RecordReader::new(ledger.conn()));

@@ -57,7 +57,7 @@ pub(super) fn describe(conn: &Connection, scope: &Scope) -> Result<ForgetReport>
 pub(super) fn forgotten_before(ledger: &Ledger, name: &str) -> Result<Option<ForgetReport>> {
     let conn = ledger.conn();
     let not_found = match find::session(conn, name) {
-        Err(error @ Error::NoMatch { .. }) if !name.is_empty() => error,
+        Err(error @ (Error::NoMatch { .. } | Error::Empty { .. })) if !name.is_empty() => error,
         Err(error) => return Err(error),
         Ok(_) => return Ok(None),
     };

@@ -49,16 +49,6 @@ pub(crate) fn empty(tx: &Transaction<'_>) -> Result<()> {
     Ok(())
 }
 
-/// True if some records are not in the projection, or another version made it.
-pub(crate) fn is_behind(conn: &Connection) -> Result<bool> {
-    let (version, to, last): (i64, i64, i64) = conn.query_row(
-        "SELECT projection_version, projected_to, (SELECT coalesce(max(seq), 0) FROM records) FROM ledger",
-        [],
-        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
-    )?;
-    Ok(version < schema::projection_version() || to < last)
-}
-
 /// How far the projection is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Projected {
@@ -122,9 +112,11 @@ fn has_other_than_appended(tx: &Transaction<'_>, after: i64) -> Result<bool> {
         .query_row([after], |row| row.get(0))?)
 }
 
-/// Folds in what stores have appended. False if more than that is missing.
+/// Folds in what stores have appended before this moment. False if more than that is missing.
 pub(crate) fn keep_up(ledger: &mut Ledger) -> Result<bool> {
-    while is_behind(ledger.conn())? {
+    let Some(Projected { last: until, .. }) = projected(ledger.conn())? else { return Ok(false) };
+    // Who goes on appending keeps nobody here.
+    while projected(ledger.conn())?.is_none_or(|now| now.to < until) {
         let followed = ledger.write(|tx| follow(tx, &mut Fold::default(), LONGEST_SLICE))?;
         if followed == Followed::Not {
             return Ok(false);

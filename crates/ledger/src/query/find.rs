@@ -3,6 +3,7 @@
 use quipu_transcript::key::SessionKey;
 use rusqlite::{Connection, Row};
 
+use super::empty;
 use crate::ids::SessionRow;
 use crate::{Error, Result, store};
 
@@ -53,6 +54,12 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
     {
         return Ok(newest);
     }
+    // Sessions that no UUID names are called after their folder; the file's name is enough, and all
+    // of it says more than the beginning of another id.
+    if found.is_empty() {
+        let stem = "substr(session_id, instr(session_id, '/') + 1) = ?1";
+        found = matches(&format!("instr(session_id, '/') > 0 AND {stem}"), name)?;
+    }
     if found.is_empty() {
         // The sub-agents of a session begin with its id too; the session itself is meant.
         found = matches("substr(session_id, 1, length(?1)) = ?1 AND part <> 'subagent'", name)?;
@@ -61,7 +68,6 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
         found = matches("substr(session_id, 1, length(?1)) = ?1", name)?;
     }
     if found.is_empty() {
-        // Sessions that no UUID names are called after their folder; the file's name is enough.
         let stem = "substr(session_id, instr(session_id, '/') + 1, length(?1)) = ?1";
         found = matches(&format!("instr(session_id, '/') > 0 AND {stem}"), name)?;
     }
@@ -100,7 +106,10 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
         found.retain(|found| found.is_native);
     }
     match found.as_slice() {
-        [] => Err(Error::NoMatch { what: "session", name: name.to_owned() }),
+        [] => {
+            let nothing = Error::NoMatch { what: "session", name: name.to_owned() };
+            Err(empty::error(conn, name)?.unwrap_or(nothing))
+        }
         [found] => Ok(found.row),
         several => Err(Error::Ambiguous {
             name: name.to_owned(),

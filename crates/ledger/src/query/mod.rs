@@ -4,7 +4,7 @@ mod context;
 mod cron;
 mod crowded;
 pub(crate) mod databases;
-mod empty;
+pub(crate) mod empty;
 pub(crate) mod find;
 pub(crate) mod listed;
 mod notes;

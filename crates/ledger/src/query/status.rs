@@ -57,14 +57,15 @@ fn describe(conn: &Connection, ledger: LedgerStatus, roots: &[RootPath]) -> Resu
     let forgotten = Forgotten::load(conn)?;
     leave_out(&forgotten, &resolved, &mut discovery);
     discovery.skip_unreadable(&resolved);
+    let unknown = unknown_types(conn)?;
     let mut formats = Vec::new();
     for format in FORMATS {
-        let mut status = format_status(conn, *format, roots, &resolved, &discovery)?;
+        let mut status = format_status(conn, *format, roots, &resolved, &discovery, &unknown)?;
         status.damaged.append(&mut damaged_indexes(conn, *format, &known, &forgotten)?);
         formats.push(status);
     }
     // Most ledgers hold no sessions of their own.
-    let own = format_status(conn, &Native, roots, &resolved, &discovery)?;
+    let own = format_status(conn, &Native, roots, &resolved, &discovery, &unknown)?;
     if own.records > 0 {
         formats.push(own);
     }
@@ -106,6 +107,7 @@ fn format_status(
     roots: &[RootPath],
     resolved: &[RootPath],
     discovery: &Discovery,
+    unknown: &UnknownTypes,
 ) -> Result<FormatStatus> {
     let name = format.name();
     let is_ours = |index: usize| roots.get(index).is_some_and(|root| root.format.name() == name);
@@ -181,13 +183,7 @@ fn format_status(
         priorities: priorities(conn, format)?,
         skipped,
         damaged: damaged(conn, name)?,
-        unknown_types: counts(
-            conn,
-            "SELECT e.type, count(*)
-               FROM entries e JOIN sessions s ON s.id = e.session
-              WHERE e.is_known = 0 AND s.format = ?1 GROUP BY e.type",
-            [name],
-        )?,
+        unknown_types: unknown.get(name).cloned().unwrap_or_default(),
         forgotten: conn.query_row(
             "SELECT count(*) FROM forgotten WHERE format = ?1",
             [name],
@@ -341,6 +337,29 @@ fn oldest(
 fn count(conn: &Connection, sql: &str) -> Result<u64> {
     let count: i64 = conn.query_row(sql, [], |row| row.get(0))?;
     Ok(count.cast_unsigned())
+}
+
+/// For each format how many entries there are of each type that is not known.
+type UnknownTypes = BTreeMap<String, BTreeMap<String, u64>>;
+
+/// All entries are gone through for it, so it is done once, and not at all where all are known.
+fn unknown_types(conn: &Connection) -> Result<UnknownTypes> {
+    let mut statement = conn.prepare(
+        "SELECT s.format, k.type, count(*)
+           FROM entry_rows e
+           CROSS JOIN kinds k ON k.id = e.kind
+           CROSS JOIN sessions s ON s.id = e.session
+          WHERE EXISTS (SELECT 1 FROM kinds WHERE is_known = 0)
+            AND e.kind IN (SELECT id FROM kinds WHERE is_known = 0)
+          GROUP BY s.format, k.type",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut unknown = UnknownTypes::new();
+    while let Some(row) = rows.next()? {
+        let count: i64 = row.get(2)?;
+        unknown.entry(row.get(0)?).or_default().insert(row.get(1)?, count.cast_unsigned());
+    }
+    Ok(unknown)
 }
 
 fn counts(

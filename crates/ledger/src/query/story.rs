@@ -34,6 +34,7 @@ use crate::ids::{EntryId, GenerationId, SessionRow};
 use crate::ledger::Ledger;
 use crate::project::rebuild::Home;
 use crate::query::find;
+use crate::snapshot::Snapshot;
 use crate::wire::StoryHead;
 use crate::{Result, spans};
 
@@ -138,6 +139,7 @@ impl<'s> Teller<'s> {
         each: &mut dyn FnMut(&StoryItem<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         let story = self.story;
+        let mut snapshot = Snapshot::of(story.conn)?;
         let bytes = self.bytes(row)?;
         let home = match self.homes.entry(row.generation) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
@@ -182,6 +184,8 @@ impl<'s> Teller<'s> {
                         let response = entry.response.as_ref().map(|response| &*response.id);
                         item.rewind = rewinds.notice(row, &item, response, learned)?;
                     }
+                    // Whoever is told may take any time.
+                    drop(snapshot.take());
                     return Ok(each(&item));
                 }
                 if chosen.is_whole() {

@@ -124,3 +124,47 @@ impl Leading {
         (kept, self.is_complete)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::varint;
+
+    /// Whatever is left cannot have a higher score than anything that is kept.
+    #[test]
+    fn nothing_better_is_left() {
+        let mut seed = 7_u64;
+        let mut random = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+            (seed >> 33) % below
+        };
+        for (average, most) in [(3.0, 1), (40.0, 10), (40.0, 100), (2000.0, 64), (40.0, 5000)] {
+            let mut leading = Leading::new(average, most);
+            let mut all = Vec::new();
+            for entry in 0..4000 {
+                let mut bytes = Vec::new();
+                let most = if random(50) == 0 { 200 } else { 12 };
+                let count = 1 + random(most);
+                let gap = 1 + random(30);
+                for at in 0..count {
+                    varint::push(&mut bytes, 2 + random(gap) + u64::from(at > 0));
+                }
+                let positions = Positions::of(&bytes, 0xF);
+                let found = positions.occurrences().unwrap();
+                let bound = share(found.count(), f64::from(found.at_least()), average);
+                all.push((entry, bound));
+                leading.consider(entry, positions).unwrap();
+            }
+            let (kept, is_complete) = leading.finish();
+            assert_eq!(kept.len(), most.min(all.len()));
+            assert_eq!(is_complete, most >= all.len());
+            let is_kept =
+                |entry: i64| kept.binary_search_by_key(&entry, |posting| posting.entry).is_ok();
+            let (kept, left): (Vec<_>, Vec<_>) =
+                all.into_iter().partition(|(entry, _)| is_kept(*entry));
+            let lowest = kept.iter().map(|it| it.1).fold(f64::INFINITY, f64::min);
+            let highest = left.iter().map(|it| it.1).fold(0.0, f64::max);
+            assert!(highest <= lowest, "{highest} was left, {lowest} was kept");
+        }
+    }
+}

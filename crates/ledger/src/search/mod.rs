@@ -2,7 +2,8 @@
 //!
 //! `index` reads FTS5's tables, `matching` says which entries match, `filter` and `versions` leave
 //! some out, `rank` and `newest` put them in order, `scan` looks where the index cannot, and `hits`
-//! tells about those that are shown. All of it happens in one read transaction.
+//! tells about those that are shown. `one_word` and `leading` find the best of a single word without
+//! a list of all of them. All of it happens in one read transaction.
 
 mod cache;
 mod filter;
@@ -11,6 +12,7 @@ pub(crate) mod index;
 mod leading;
 mod matching;
 mod newest;
+mod one_word;
 mod pattern;
 mod rank;
 mod scan;
@@ -31,12 +33,10 @@ use cache::SmallCache;
 use filter::Filters;
 use hits::{Teller, Wanted};
 use index::{Index, columns};
-use leading::Leading;
 use matching::Matches;
 use newest::newest;
 use pattern::Pattern;
 use rank::Scored;
-use set::EntrySet;
 use versions::Versions;
 
 /// Where is looked unless somebody says otherwise: everywhere but in the model's reasoning.
@@ -127,7 +127,7 @@ fn answer(
     let versions = Versions::read(conn)?;
     // Where nothing else is asked for, which entries hold a word is enough.
     let of_one_word = match pattern.only_word().filter(|_| wanted.is_empty()) {
-        Some(word) => of_one_word(conn, &index, &versions, word, mask, request)?,
+        Some(word) => one_word::find(conn, &index, &versions, word, mask, request)?,
         None => None,
     };
     let (found, scanned) = match of_one_word {
@@ -172,49 +172,6 @@ struct Found {
     matches: Matches,
     total: usize,
     shown: Vec<Shown>,
-}
-
-/// The best or newest entries of a single word, without a list of all of them. `None` if such a
-/// list is needed.
-fn of_one_word(
-    conn: &Connection,
-    index: &Index<'_>,
-    versions: &Versions,
-    word: &str,
-    mask: u8,
-    request: &SearchRequest,
-) -> Result<Option<Found>> {
-    let limit = match (request.order, request.limit) {
-        (Order::Newest, limit) => {
-            let mut entries = index.entries_of(word, mask)?;
-            versions.keep_newest_of(&mut entries);
-            let total = entries.len();
-            let limit = limit.unwrap_or(total);
-            let (matches, shown) = newest_of(conn, &entries, mask, limit)?;
-            return Ok(Some(Found { matches, total, shown }));
-        }
-        (Order::Best, Some(limit @ 1..=PAGE)) => limit,
-        (Order::Best, _) => return Ok(None),
-    };
-    let totals = index.totals();
-    let average = totals.words as f64 / totals.entries as f64;
-    let mut leading = Leading::new(average, rank::tried_first(limit));
-    let mut entries = index
-        .entries_of_each(word, mask, &mut |entry, positions| leading.consider(entry, positions))?;
-    let hits = entries.len();
-    versions.keep_newest_of(&mut entries);
-    let total = entries.len();
-    let (mut kept, is_complete) = leading.finish();
-    kept.retain(|posting| entries.contains(posting.entry));
-    let matches = Matches::some_of(kept, hits);
-    let weights = rank::Weights::new(totals, matches.hits());
-    let scored = match is_complete {
-        true => Some(rank::best(conn, &weights, &matches, limit)?),
-        false => rank::best_of_highest(conn, &weights, &matches, limit)?,
-    };
-    let Some(scored) = scored else { return Ok(None) };
-    let shown = in_order(conn, scored, limit)?;
-    Ok(Some(Found { matches, total, shown }))
 }
 
 /// Tells about the matches at these places. They are read in the order in which they are stored, so
@@ -377,22 +334,6 @@ fn by_time(conn: &Connection, matches: &Matches, limit: usize) -> Result<Vec<Sho
         .filter_map(|(_, entry)| matches.find(entry))
         .map(|at| (at, None))
         .collect())
-}
-
-/// The newest of the entries that hold a word in some of the columns of `mask`, and their order.
-fn newest_of(
-    conn: &Connection,
-    entries: &EntrySet,
-    mask: u8,
-    limit: usize,
-) -> Result<(Matches, Vec<Shown>)> {
-    let newest = newest::newest_of(conn, entries, limit)?;
-    let mut found: Vec<(i64, u8)> = newest.iter().map(|(_, entry)| (*entry, mask)).collect();
-    found.sort_unstable();
-    let matches = Matches::without_words(&found);
-    let shown = newest.iter().filter_map(|(_, entry)| Some((matches.find(*entry)?, None)));
-    let shown = shown.collect();
-    Ok((matches, shown))
 }
 
 /// What the index does not hold.

@@ -39,7 +39,7 @@ pub use tree::{Branch, Node};
 use crate::ids::SessionRow;
 use crate::ledger::Ledger;
 use crate::project::Fold;
-use crate::project::rebuild::{self, Followed};
+use crate::project::rebuild::{self, Followed, Projected};
 use crate::{Result, chunks};
 use ahead::Ahead;
 use context::Cache;
@@ -91,7 +91,11 @@ impl Store {
     /// Brings the projection up to what was appended, so that readers who cannot do that themselves
     /// find it there.
     pub fn settle(&mut self) -> Result<()> {
-        while rebuild::is_behind(self.ledger.conn())? {
+        let Some(Projected { last: until, .. }) = rebuild::projected(self.ledger.conn())? else {
+            return self.catch_up();
+        };
+        // Who goes on appending keeps nobody here.
+        while rebuild::projected(self.ledger.conn())?.is_none_or(|now| now.to < until) {
             let (fold, known) = (&mut self.fold, &mut self.data_version);
             let followed = self.ledger.write(|tx| {
                 refresh(tx, fold, known)?;

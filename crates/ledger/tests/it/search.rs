@@ -281,6 +281,15 @@ fn filters_leave_out_what_they_say() {
     assert_eq!((shown.tool.as_deref(), shown.is_error, shown.turn), (Some("Bash"), true, Some(1)));
     assert_eq!(hit("another").turn, Some(2));
     assert_eq!(hit("claw").turn, Some(1));
+    // Newest first shows the places that were asked for, too.
+    let newest = |text: &str| {
+        let request = SearchRequest { order: Order::Newest, limit: Some(5), ..request(text) };
+        ask(&home, &request).hits.into_iter().map(|hit| hit.place).collect::<Vec<_>>()
+    };
+    assert_eq!(newest("needle in:result"), ["result"]);
+    assert_eq!(newest("needle in:input"), ["input"]);
+    assert_eq!(newest("needle in:thinking"), ["thinking"]);
+    assert_eq!(newest("needle in:text"), ["text"; 4]);
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! The index of sessions, and projects by name.
 
 use crate::home::*;
-use quipu_ledger::{Filter, Ledger, Sessions, find_session, projects, sessions};
+use quipu_ledger::{
+    Error, Filter, Generations, Ledger, Sessions, Story, What, find_session, projects, restore,
+    sessions,
+};
 use quipu_transcript::project::Name;
 
 const EASTORE: &str = "-Users-x-dev-eastore-Eastore-frontend-v1";
@@ -277,7 +280,19 @@ fn costs_add_up_and_empty_files_are_listed() {
         let filter = Filter::default();
         let some = quipu_ledger::sessions(&ledger, &filter, None).unwrap();
         assert!(some.sessions.iter().all(|session| session.id != empty));
+        // Who asks for it is told what it is, and can have the file back.
+        let error = Story::find(&ledger, empty).unwrap_err();
+        assert!(matches!(&error, Error::Empty { id, .. } if id == empty), "{error}");
+        let begins = Story::find(&ledger, &empty[..6]).unwrap_err();
+        assert_eq!(begins.to_string(), error.to_string());
+        assert!(error.to_string().ends_with(&format!("/{empty}.jsonl")), "{error}");
+        let to = home.path(&format!("back-{empty}"));
+        let report = restore(&ledger, What::Session(empty), &to, Generations::Newest).unwrap();
+        assert_eq!((report.files, report.bytes), (1, 0));
     }
+    let name = "main/nothing";
+    assert!(matches!(Story::find(&ledger, name), Err(Error::Empty { .. })));
+    assert!(matches!(Story::find(&ledger, "nothing else"), Err(Error::NoMatch { .. })));
     let prices = Prices::default();
     let costs = quipu_ledger::costs(&ledger, &prices).unwrap();
     let sum: f64 = found.rows.iter().flatten().filter_map(|row| costs.of(*row)).sum();
@@ -291,4 +306,21 @@ fn costs_add_up_and_empty_files_are_listed() {
     };
     let bill = quipu_ledger::usage(&ledger, &request).unwrap().unwrap().total.cost_usd.unwrap();
     assert!(bill > 0.0 && (sum - bill).abs() < 1e-6, "{sum} is not {bill}");
+}
+
+/// What `sessions` lists under its file's name is found by it, also where another id begins so.
+#[test]
+fn the_whole_name_of_a_file_beats_the_beginning_of_an_id() {
+    let home = Home::quick();
+    let id = "04beef00-0000-4000-8000-000000000001";
+    home.write(&format!(".claude/projects/-p/{id}.jsonl"), line("user", &uuid(1), None, "a"));
+    home.write(".claude/projects/-p/04.jsonl", line("user", &uuid(2), None, "b"));
+    home.sync();
+    let ledger = home.open();
+    let found = |name: &str| {
+        let row = find_session(&ledger, name).unwrap();
+        quipu_ledger::session(&ledger, row).unwrap().unwrap().id
+    };
+    assert!(found("04").ends_with("/04"), "{}", found("04"));
+    assert_eq!(found("04b"), id);
 }

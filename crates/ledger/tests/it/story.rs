@@ -418,17 +418,9 @@ fn every_told_entry_of_every_fixture_is_told_whatever_is_opened() {
     }
 }
 
-/// An agent that goes back in the middle of a turn leaves what it said.
-#[test]
-fn going_back_inside_a_turn_is_marked() {
-    let lines = [
-        claw("00000001", "", "user", "prompt"),
-        claw("00000002", "00000001", "assistant", "first try"),
-        claw("00000003", "00000002", "assistant", "goes on"),
-        claw("00000004", "00000001", "assistant", "second try"),
-        claw("00000005", "00000004", "assistant", "goes on again"),
-    ];
-    let home = collected(CLAW, text(&lines));
+/// Where the story goes back: what is said there, to which turn, and whether inside of it.
+fn ways_back(lines: &[String]) -> Vec<(String, Option<u64>, bool)> {
+    let home = collected(CLAW, text(lines));
     let ledger = home.open();
     let story = Story::find(&ledger, "s").unwrap();
     let mut marked = Vec::new();
@@ -442,7 +434,36 @@ fn going_back_inside_a_turn_is_marked() {
             ControlFlow::Continue(())
         })
         .unwrap();
+    marked
+}
+
+/// An agent that goes back in the middle of a turn leaves what it said.
+#[test]
+fn going_back_inside_a_turn_is_marked() {
+    let marked = ways_back(&[
+        claw("00000001", "", "user", "prompt"),
+        claw("00000002", "00000001", "assistant", "first try"),
+        claw("00000003", "00000002", "assistant", "goes on"),
+        claw("00000004", "00000001", "assistant", "second try"),
+        claw("00000005", "00000004", "assistant", "goes on again"),
+    ]);
     assert_eq!(marked, [("second try".to_owned(), Some(1), true)]);
+}
+
+/// An answer that hangs off something before the prompt leaves the prompt; the answers after it go
+/// on from there.
+#[test]
+fn going_back_behind_a_prompt_is_marked() {
+    let marked = ways_back(&[
+        claw("00000001", "", "user", "one"),
+        claw("00000002", "00000001", "assistant", "1"),
+        claw("00000003", "00000002", "user", "two"),
+        claw("00000004", "00000002", "assistant", "1, once more"),
+        claw("00000005", "00000004", "assistant", "and on"),
+        claw("00000006", "00000005", "user", "three"),
+        claw("00000007", "00000006", "assistant", "3"),
+    ]);
+    assert_eq!(marked, [("1, once more".to_owned(), Some(1), false)]);
 }
 
 /// Words that came beside a call were not left when the next answer hangs off the call's result.

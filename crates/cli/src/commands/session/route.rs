@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use jiff::tz::TimeZone;
 use quipu_ledger::store::Store;
 use quipu_transcript::routing::{AgentId, Channel, Chat, Inbound, Thread, bootstrap_files};
 use serde_json::json;
@@ -11,6 +10,7 @@ use super::super::Context;
 use super::append::text_input;
 use crate::error::{CommandError, Result};
 use crate::output::now_ms;
+use crate::zone;
 
 /// Say which session a message belongs to, and make it if there is none
 ///
@@ -71,7 +71,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let inbound = inbound(args)?;
     let routing = context.settings.store.routing()?;
     let mut store = Store::open(&context.settings.ledger.value)?;
-    let zone = TimeZone::system();
+    let zone = zone::zone();
     let routed = store.route(&routing.settings, &inbound, now_ms(), &zone)?;
     let bootstrap = match &args.workspace {
         Some(workspace) if routed.starts() => names(workspace)?,

@@ -26,6 +26,8 @@ pub(super) struct Learned<'c> {
     started: HashMap<String, String>,
     /// A mention of an error is worth a mark.
     error_words_count: bool,
+    /// The last entry and its name: mostly the parent of the next.
+    last: Option<(EntryId, String)>,
 }
 
 impl<'c> Learned<'c> {
@@ -47,6 +49,7 @@ impl<'c> Learned<'c> {
             started: started(conn, session)?,
             error_words_count: format::by_name(&format)
                 .is_some_and(|format| format.error_words_count()),
+            last: None,
         })
     }
 
@@ -56,15 +59,18 @@ impl<'c> Learned<'c> {
     }
 
     /// Adds what is known to an item.
-    pub(super) fn add(&self, row: &Row, item: &mut StoryItem<'_>) -> Result<()> {
+    pub(super) fn add(&mut self, row: &Row, item: &mut StoryItem<'_>) -> Result<()> {
         item.entry = row.id.0;
-        if item.id.is_none() {
-            item.id = Some(Cow::Owned(name(row.id, row.uuid.as_ref())));
-        }
-        item.parent = match row.parent {
-            Some(parent) => Some(name_of(self.conn, parent)?),
-            None => None,
+        let own = name(row.id, row.uuid.as_ref());
+        item.parent = match (row.parent, self.last.take()) {
+            (Some(parent), Some((last, name))) if last == parent => Some(name),
+            (Some(parent), _) => Some(name_of(self.conn, parent)?),
+            (None, _) => None,
         };
+        if item.id.is_none() {
+            item.id = Some(Cow::Owned(own.clone()));
+        }
+        self.last = Some((row.id, own));
         item.turn = row.turn.and_then(|turn| self.turn(turn));
         item.is_provisional = row.id.seq().is_none();
         if self.plan.was_rewritten

@@ -3,8 +3,9 @@
 //! The order of a file is the order of the story, but a prompt may hang off an entry before the last
 //! words: whatever came after that entry was left behind. Calls that were made together fork the
 //! tree too, without anybody going back: so only a prompt, the summary of a branch that was left, or
-//! words of another answer can go back, and only behind a prompt or the agent's words. Words that
-//! came with the call that the next answer hangs off were not left: they are of one answer.
+//! another answer can go back, and only behind a prompt or the agent's words. Words that came with
+//! the call that the next answer hangs off were not left: they are of one answer. An answer to
+//! anything but the prompt before it goes back behind that prompt, whether it has words or not.
 
 use quipu_transcript::entry::Role;
 use quipu_transcript::story::{ItemKind, Piece, Rewind, StoryItem};
@@ -25,6 +26,8 @@ pub(super) struct Rewinds<'c> {
     answer: Answer,
     /// The one that the last words are of, if they are the agent's.
     spoken_in: Answer,
+    /// Since the last prompt something was told that the agent did.
+    is_answered: bool,
 }
 
 /// Entries that are of one response.
@@ -48,6 +51,7 @@ impl<'c> Rewinds<'c> {
             is_fresh: false,
             answer: Answer::default(),
             spoken_in: Answer::default(),
+            is_answered: false,
         }
     }
 
@@ -63,10 +67,15 @@ impl<'c> Rewinds<'c> {
         let is_other_answer = is_answer(item)
             && !self.spoken_in.entries.is_empty()
             && (response.is_none() || response != self.spoken_in.response.as_deref());
+        let is_first_answer = item.role == Some(Role::Assistant)
+            && self.spoken.is_some()
+            && self.spoken_in.entries.is_empty()
+            && (!self.is_answered || is_answer(item));
         let may_go_back = !row.is_sidechain
             && row.id.seq().is_some()
             && (item.is_prompt
                 || is_other_answer
+                || is_first_answer
                 || matches!(item.kind, ItemKind::BranchSummary { .. }));
         let rewind = match self.spoken {
             Some(spoken) if may_go_back => self.way_back(row, spoken, learned)?,
@@ -82,7 +91,11 @@ impl<'c> Rewinds<'c> {
         self.pass(row, item, response);
         if rewind.is_some() {
             self.spoken = Some(row.id);
+            if is_first_answer {
+                self.spoken_in = self.answer.clone();
+            }
         }
+        self.is_answered |= is_first_answer && !row.is_sidechain;
         Ok(rewind)
     }
 
@@ -107,6 +120,7 @@ impl<'c> Rewinds<'c> {
             self.spoken = Some(row.id);
             self.spoken_in = if item.is_prompt { Answer::default() } else { self.answer.clone() };
             self.is_fresh = false;
+            self.is_answered &= !item.is_prompt;
         }
     }
 

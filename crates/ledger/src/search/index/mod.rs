@@ -66,7 +66,13 @@ pub(crate) struct Positions<'p> {
     mask: u8,
 }
 
-impl Positions<'_> {
+impl<'p> Positions<'p> {
+    /// Of the positions that are stored in `bytes`, those in the columns of `mask`.
+    #[inline]
+    pub(crate) fn of(bytes: &'p [u8], mask: u8) -> Positions<'p> {
+        Positions { bytes, mask }
+    }
+
     /// It stands there at most so often.
     #[inline]
     pub(crate) fn at_most(self) -> usize {
@@ -170,7 +176,7 @@ impl<'c> Index<'c> {
     ) -> Result<EntrySet> {
         let mut entries = EntrySet::new();
         self.each(word, false, &mut |entry, bytes: &[u8]| {
-            let positions = Positions { bytes, mask };
+            let positions = Positions::of(bytes, mask);
             if positions.are_any()? {
                 entries.insert(entry);
                 each(entry, positions)?;

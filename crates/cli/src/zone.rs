@@ -1,0 +1,32 @@
+//! The time zone that times are shown in.
+
+use std::fs;
+use std::sync::OnceLock;
+
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+
+/// Where the zone of the machine is, a link to its file in the database of all zones.
+const LOCAL: &str = "/etc/localtime";
+
+/// The zone of this process.
+pub(crate) fn zone() -> TimeZone {
+    static ZONE: OnceLock<TimeZone> = OnceLock::new();
+    ZONE.get_or_init(|| linked().unwrap_or_else(TimeZone::system)).clone()
+}
+
+/// What time it is.
+pub(crate) fn now() -> Zoned {
+    Timestamp::now().to_zoned(zone())
+}
+
+/// The zone that the machine is set to, unless the environment says otherwise. To find it by its
+/// name, jiff would first list all zones there are, which takes as long as a search.
+fn linked() -> Option<TimeZone> {
+    if std::env::var_os("TZ").is_some() {
+        return None;
+    }
+    let target = fs::read_link(LOCAL).ok()?;
+    let (_, name) = target.to_str()?.split_once("/zoneinfo/")?;
+    TimeZone::tzif(name, &fs::read(LOCAL).ok()?).ok()
+}
