@@ -19,11 +19,16 @@ use crate::{Error, Result, query};
 /// the ledger is in use, it is brought up to that first; a copy is read as it is.
 pub fn open(path: &Path) -> Result<Ledger> {
     let ledger = Ledger::open_read_only(path)?;
-    if rebuild::is_behind(ledger.conn())? && beside(path, "-wal").exists() {
+    if is_behind(&ledger)? && beside(path, "-wal").exists() {
         // Whoever may not write sees what there is.
         let _ = Store::open(path).and_then(|mut store| store.settle());
     }
     Ok(ledger)
+}
+
+/// Whether the projection lacks what was appended last.
+fn is_behind(ledger: &Ledger) -> Result<bool> {
+    Ok(rebuild::projected(ledger.conn())?.is_none_or(|projected| projected.lag() > 0))
 }
 
 /// The id of a session's leaf; of a collected session, as its agent's own reader finds it. `None`:
@@ -32,7 +37,7 @@ pub fn leaf(ledger: &Ledger, session: SessionRow) -> Result<Option<String>> {
     let conn = ledger.conn();
     match sessions::by_row(conn, session) {
         // Otherwise its lines say what the projection does not say yet.
-        Ok(_) if !rebuild::is_behind(conn)? => Ok(tree::leaf(conn, session)?.map(|leaf| leaf.id)),
+        Ok(_) if !is_behind(ledger)? => Ok(tree::leaf(conn, session)?.map(|leaf| leaf.id)),
         Ok(_) | Err(Error::Collected { .. }) => {
             Ok(query::context(ledger, session, None)?.context.leaf)
         }
