@@ -131,7 +131,7 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
             "give a file's name or the end of its path; `quipu cursors` lists every collected file"
         }
         Error::NoMatch { what: "entry of the session", .. } => {
-            "give an entry's whole id; without --leaf it is the session's own leaf"
+            "give an entry's whole id; `quipu session branch` and `quipu show --json` name them"
         }
         Error::NoMatch { what: "transcript of session", .. } => {
             "of this session only its prompts are left, in the prompt history"

@@ -42,7 +42,9 @@ pub enum Refusal {
     #[error("{0}")]
     Field(&'static str),
     /// An id that cannot be used.
-    #[error("an id is 1 to {LONGEST_ID} printable characters")]
+    #[error(
+        "an id is 1 to {LONGEST_ID} printable characters, not `root`, and does not begin with #"
+    )]
     Id,
 }
 
@@ -186,6 +188,12 @@ impl NewEntry {
             if !object.get(field).is_some_and(|value| is.holds(value)) {
                 return Err(Refusal::Field(missing(self.type_name)));
             }
+        }
+        if let Some(content) = object.get("content")
+            && self.type_name == "custom_message"
+            && !has_blocks(content)
+        {
+            return Err(Refusal::Field("a block of `content` is an object with a `type`"));
         }
         if let Some(id) = object.some("id") {
             self.id = Some(id_of(id)?);
@@ -347,6 +355,12 @@ fn check_message(message: &Object<'_>) -> Result<&'static str, Refusal> {
         None if *may_be_empty => {}
         _ => return Err(Refusal::Field("a message's `content` is text or a list of blocks")),
     }
+    if !message.get("content").is_none_or(has_blocks) {
+        return Err(Refusal::Field("a block of `content` is an object with a `type`"));
+    }
+    if !message.some("usage").is_none_or(|usage| Is::Object.holds(usage)) {
+        return Err(Refusal::Field("`usage` of a message is an object"));
+    }
     if *role == "toolResult" && message.text("toolCallId").is_none_or(|id| id.is_empty()) {
         return Err(Refusal::Field("a tool result needs `toolCallId`"));
     }
@@ -354,6 +368,16 @@ fn check_message(message: &Object<'_>) -> Result<&'static str, Refusal> {
         return Err(Refusal::Field("a bash execution needs `command`"));
     }
     Ok(role)
+}
+
+/// Whether content is text, or blocks that say what they are.
+fn has_blocks(content: &RawValue) -> bool {
+    if Is::Text.holds(content) {
+        return true;
+    }
+    let blocks: Option<Vec<Object<'_>>> = serde_json::from_str(content.get()).ok();
+    let is_block = |block: &Object<'_>| block.text("type").is_some_and(|kind| !kind.is_empty());
+    blocks.is_some_and(|blocks| blocks.iter().all(is_block))
 }
 
 /// A message in pi's shape: answers and results have lists of blocks.
@@ -378,7 +402,12 @@ fn timed(message: Json<'_>, now: Timestamp) -> Json<'_> {
 
 fn id_of(value: &RawValue) -> Result<String, Refusal> {
     let id = text(value).ok_or(Refusal::Id)?;
-    let is_good = !id.is_empty() && id.len() <= LONGEST_ID && !id.chars().any(char::is_control);
+    let is_good = !id.is_empty()
+        && id.len() <= LONGEST_ID
+        && !id.chars().any(char::is_control)
+        // The place before the first entry, and entries that are named by their line.
+        && id != "root"
+        && !id.starts_with('#');
     if is_good { Ok(id.into_owned()) } else { Err(Refusal::Id) }
 }
 
@@ -438,6 +467,12 @@ mod tests {
             (r#"{"type":"custom","customType":"a","parentId":"a\u0000b"}"#, "an id is"),
             (r#"{"type":"custom","customType":"a","timestamp":"soon"}"#, "`timestamp`"),
             (r#"{"type":"compaction"}"#, "`summary`"),
+            (r#"{"role":"user","content":[5]}"#, "a block of `content`"),
+            (r#"{"role":"user","content":[{"text":"hi"}]}"#, "a block of `content`"),
+            (r#"{"type":"custom_message","customType":"a","content":["hi"]}"#, "a block of"),
+            (r#"{"role":"assistant","content":"hi","usage":"x"}"#, "`usage`"),
+            (r#"{"type":"custom","customType":"a","id":"root"}"#, "an id is"),
+            (r##"{"type":"custom","customType":"a","id":"#7"}"##, "an id is"),
         ] {
             let refused = line(json);
             assert!(refused.starts_with("refused: ") && refused.contains(why), "{json}: {refused}");

@@ -16,7 +16,8 @@ use crate::paths;
 /// `sessions`. Every line becomes part of a session of quipu's own, byte for
 /// byte, also what cannot be read and what is there twice; keys lead to the
 /// sessions that they led to, with everything that is noted about them. What was
-/// put aside by a reset or deleted is imported too. The files stay as they are.
+/// put aside or deleted is imported too, from folders, archives and the database
+/// of newer releases. The files stay as they are.
 ///
 /// Importing twice adds nothing. A session that is there with other lines is
 /// left alone, and its file is named.

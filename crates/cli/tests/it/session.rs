@@ -97,6 +97,6 @@ fn what_is_not_there() {
     exit 1
     --- stderr
     error: no entry of the session matches `nobody`
-    hint: give an entry's whole id; without --leaf it is the session's own leaf
+    hint: give an entry's whole id; `quipu session branch` and `quipu show --json` name them
     ");
 }

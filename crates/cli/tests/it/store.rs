@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::home::Home;
+use crate::home::{Home, snapshot};
 
 /// A session that is empty.
 fn new(home: &Home) -> String {
@@ -106,8 +106,82 @@ fn conflicts_and_refusals_are_told_to_scripts_and_people() {
     for wrong in ["session append nobody", "session meta nobody", "session fork nobody"] {
         assert_eq!(home.run(wrong).code, 1);
     }
+    // What is named and not there is no match, whatever names it.
+    for wrong in [
+        "leaf {} nobody",
+        "branch {} --from nobody",
+        "label {} nobody x",
+        "fork {} --at nobody",
+        "reset {} --keep nobody",
+        "context {} --leaf nobody",
+    ] {
+        let wrong = home.run(&format!("session {}", wrong.replace("{}", &id)));
+        assert_eq!(wrong.code, 1, "{wrong}");
+        assert!(wrong.stderr.contains("no entry of the session matches `nobody`"), "{wrong}");
+    }
+    let orphan = r#"{"type":"custom","customType":"x","parentId":"nobody"}"#;
+    assert_eq!(home.feed(&["session", "append", &id], orphan).code, 1);
+    assert_eq!(home.feed(&["session", "mirror", &id], "\n").code, 2);
     let taken = home.run(&format!("session new --id {id}"));
     assert_eq!(taken.code, 2);
+}
+
+#[test]
+fn collected_sessions_are_looked_at_and_forked() {
+    let home = Home::small();
+    home.run("sync");
+    snapshot!(home.run("session leaf 13f7ee8b"), @"
+    exit 0
+    --- stdout
+    9ba5fcb2
+    ");
+    snapshot!(home.run("session branch 13f7ee8b --json"), @r#"
+    exit 0
+    --- stdout
+    {"id":"9ba5fcb2","parent":"0a47ab14","type":"message","role":"assistant","time":1794766521666,"length":9,"is_current":true}
+    "#);
+    let meta = home.run("session meta 13f7ee8b");
+    assert!(meta.json()["sessionId"].as_str().unwrap().starts_with("13f7ee8b"), "{meta}");
+    assert_eq!(home.run("session label 13f7ee8b").code, 0);
+    snapshot!(home.run("session leaf 13f7ee8b root"), @"
+    exit 2
+    --- stderr
+    error: session 13f7ee8b-4916-4c0c-a7c3-6a9d44685f32 was collected from openclaw: it can be read and forked, not written to
+    hint: `quipu session fork` makes a session of it that can be written to
+    ");
+    snapshot!(home.run("session mirror 13f7ee8b hello"), @"
+    exit 2
+    --- stderr
+    error: session 13f7ee8b-4916-4c0c-a7c3-6a9d44685f32 was collected from openclaw: it can be read and forked, not written to
+    hint: `quipu session fork` makes a session of it that can be written to
+    ");
+    let claude = home.run("sessions --all --no-sync --format claude-code --json").json_lines();
+    let id = claude[0]["id"].as_str().unwrap().to_owned();
+    let seen = home.run(&format!("session context {id} --json")).json();
+    let fork = home.run(&format!("session fork {id}"));
+    assert_eq!(fork.code, 0, "{fork}");
+    let copied = home.run(&format!("session context {} --json", fork.stdout.trim())).json();
+    assert_eq!(copied["messages"], seen["messages"]);
+    // A copy of the ledger answers too.
+    let copy = home.path("copy.db");
+    home.run(&format!("backup {}", copy.display()));
+    for action in ["leaf", "branch", "meta", "label", "context"] {
+        let read = home.run(&format!("--ledger {} session {action} 13f7ee8b", copy.display()));
+        assert_eq!(read.code, 0, "{read}");
+    }
+}
+
+#[test]
+fn labels_are_listed() {
+    let home = Home::empty();
+    let id = new(&home);
+    let begun = home.run(&format!("session begin {id} --text hello")).json();
+    let entry = begun["id"].as_str().unwrap();
+    home.command(["session", "label", &id, entry, "before \u{1b}[31mit"]).output().unwrap();
+    let listed = home.run(&format!("session label {id} --json")).json_lines();
+    assert_eq!(listed, [serde_json::json!({"target": entry, "label": "before \u{1b}[31mit"})]);
+    let shown = home.run(&format!("session label {id}"));
+    assert!(shown.stdout.contains(entry) && !shown.stdout.contains('\u{1b}'), "{shown}");
 }
 
 #[test]
@@ -144,6 +218,8 @@ fn a_message_is_routed() {
     let again = home.feed(&["session", "route", "--channel", "telegram", "--peer", "7"], "more");
     assert_eq!(again.json()["session"], routed["session"]);
     assert_eq!(again.json()["message"], "more");
+    let lines = home.feed(&["session", "route", "--channel", "telegram", "--peer", "7"], "a\n\n");
+    assert_eq!(lines.json()["message"], "a\n", "a line's end is none of the message");
     assert_eq!(home.run("session route --channel main --peer 7 --text x").code, 2);
     assert_eq!(home.run("session route --channel telegram --chat crowd --peer 7 --text x").code, 2);
 }

@@ -54,6 +54,7 @@ pub(crate) use index::without_forgotten;
 pub(crate) use look::same_content;
 pub(crate) use read::open as open_source;
 pub use retention::Retention;
+pub(crate) use rows::{Dump, Dumped, dump};
 pub use select::Selection;
 pub(crate) use view::View;
 

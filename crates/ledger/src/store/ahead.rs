@@ -15,6 +15,9 @@ use crate::ids::GenerationId;
 use crate::project::rebuild::Projected;
 use crate::{Error, Result};
 
+/// What is named and not there.
+pub(super) const ENTRY: &str = "entry of the session";
+
 /// Sessions that were appended to.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
@@ -152,10 +155,7 @@ impl<'a> View<'a> {
                 "`{field}`: {} stands beside the conversation",
                 id.escape_debug()
             ))),
-            None => Err(Error::refused(format!(
-                "`{field}`: the session has no entry {}",
-                id.escape_debug()
-            ))),
+            None => Err(Error::NoMatch { what: ENTRY, name: id.to_owned() }),
         }
     }
 }

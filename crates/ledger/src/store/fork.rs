@@ -4,16 +4,21 @@
 //! it, and those of entries on it are put behind it; whoever hung off a label hangs off what the
 //! label hung off. Lines that stay as they are share the bytes of the original.
 
+mod mapped;
+
 use std::collections::{HashMap, HashSet};
 
+use quipu_transcript::context::Rules;
+use quipu_transcript::key::SessionKey;
 use quipu_transcript::native::{NewEntry, rehung};
+use quipu_transcript::routing::AgentId;
 use quipu_transcript::time::Timestamp;
 use rusqlite::Connection;
 use serde_json::{Map, Value, json};
 
-use super::ahead::View;
+use super::ahead::{ENTRY, View};
 use super::append::new_id;
-use super::sessions::{NewSession, create};
+use super::sessions::{MAIN, NewSession, create};
 use super::tree::Node;
 use super::work::Work;
 use super::{NativeSession, Store, tree};
@@ -34,6 +39,16 @@ pub struct Fork<'a> {
     pub cwd: Option<&'a str>,
 }
 
+/// A session that was forked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forked {
+    /// It.
+    pub session: NativeSession,
+    /// How many messages have no place in pi's shapes. They are `custom` entries, which no model
+    /// sees, with the whole message in their `data`.
+    pub unmapped: u64,
+}
+
 /// A line of the path, and the record that holds it.
 struct Line {
     node: Node,
@@ -42,19 +57,32 @@ struct Line {
 }
 
 impl Store {
-    /// Makes a new session from the path to an entry of another one, its own or a collected one of
-    /// OpenClaw's. Without an entry, it only refers to its parent.
-    pub fn fork(&mut self, from: SessionRow, fork: &Fork<'_>) -> Result<NativeSession> {
+    /// Makes a new session from the path to an entry of another one. Of its own sessions and those of
+    /// OpenClaw that is the path itself; of others, what a model should see there, in pi's shapes.
+    /// Without an entry, it only refers to its parent.
+    pub fn fork(&mut self, from: SessionRow, fork: &Fork<'_>) -> Result<Forked> {
+        let is_collected = matches!(self.session(from), Err(Error::Collected { .. }));
+        if is_collected && !has_our_lines(self.ledger.conn(), from)? {
+            let seen = query::context(&self.ledger, from, fork.at)?.context;
+            return self.write(&mut |work| mapped::fork(work, from, fork, &seen));
+        }
         // Where a collected session stands, its agent's own reader knows best.
-        let leaf = match (fork.at, self.session(from)) {
-            (None, Err(Error::Collected { .. })) => {
-                query::context(&self.ledger, from, None)?.context.leaf
-            }
+        let leaf = match fork.at {
+            None if is_collected => query::context(&self.ledger, from, None)?.context.leaf,
             _ => None,
         };
         let fork = Fork { at: fork.at.or(leaf.as_deref()), ..fork.clone() };
-        self.write(&mut |work| copy(work, from, &fork))
+        let session = self.write(&mut |work| copy(work, from, &fork))?;
+        Ok(Forked { session, unmapped: 0 })
     }
+}
+
+/// Whether the lines of a session are of the same kind as ours.
+fn has_our_lines(conn: &Connection, session: SessionRow) -> Result<bool> {
+    let format: String = conn
+        .prepare_cached("SELECT format FROM sessions WHERE id = ?1")?
+        .query_row([session], |row| row.get(0))?;
+    Ok(Rules::of_format(&format) == Some(Rules::OpenClaw))
 }
 
 fn copy(work: &mut Work<'_, '_>, from: SessionRow, fork: &Fork<'_>) -> Result<NativeSession> {
@@ -64,18 +92,7 @@ fn copy(work: &mut Work<'_, '_>, from: SessionRow, fork: &Fork<'_>) -> Result<Na
         Some(end) => lines(tx, &end)?,
         None => Vec::new(),
     };
-    let mut fields = Map::new();
-    fields.insert("forkedFromParent".to_owned(), Value::Bool(true));
-    let new = NewSession {
-        agent: Some(&parent.agent),
-        id: fork.id,
-        key: fork.key,
-        cwd: fork.cwd.or(parent.cwd.as_deref()),
-        parent: Some(&parent.id),
-        takes_key: false,
-        fields,
-    };
-    let session = create(work, &new)?;
+    let session = parent.child(work, fork)?;
     let kept = |line: &&Line| line.node.type_name != "label";
     let on_path: HashSet<&str> = lines.iter().filter(kept).map(|line| &*line.node.id).collect();
     let mut last: Option<&str> = None;
@@ -123,11 +140,32 @@ impl Parent {
             .query_row([row], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
         let native = match &*format {
             quipu_transcript::formats::native::NAME => Some(super::sessions::by_row(conn, row)?),
-            // Its lines are of the same kind.
-            "openclaw" => None,
-            _ => return Err(Error::refused(format!("sessions of {format} cannot be forked"))),
+            _ => None,
         };
         Ok(Parent { row, agent, id, cwd, native })
+    }
+
+    /// The new session, with its header alone.
+    fn child(&self, work: &mut Work<'_, '_>, fork: &Fork<'_>) -> Result<NativeSession> {
+        let mut fields = Map::new();
+        fields.insert("forkedFromParent".to_owned(), Value::Bool(true));
+        // Not every agent has a name that keys could have.
+        let agent = match AgentId::parse(&self.agent) {
+            Ok(agent) if agent.as_str() == self.agent => self.agent.as_str(),
+            _ => MAIN,
+        };
+        let keys_agent = fork.key.map(SessionKey::parse);
+        let keys_agent = keys_agent.as_ref().and_then(SessionKey::agent);
+        let new = NewSession {
+            agent: Some(if self.native.is_some() { agent } else { keys_agent.unwrap_or(agent) }),
+            id: fork.id,
+            key: fork.key,
+            cwd: fork.cwd.or(self.cwd.as_deref()),
+            parent: Some(&self.id),
+            takes_key: false,
+            fields,
+        };
+        create(work, &new)
     }
 
     /// The last entry of the path.
@@ -137,7 +175,7 @@ impl Parent {
             (Some(id), Some(session)) => View::settled(conn, session).known("entry", id).map(Some),
             (Some(id), None) => match tree::find(conn, self.row, id)? {
                 Some(node) if node.is_on_paths() => Ok(Some(node)),
-                _ => Err(Error::NoMatch { what: "entry of the session", name: id.to_owned() }),
+                _ => Err(Error::NoMatch { what: ENTRY, name: id.to_owned() }),
             },
         }
     }
@@ -174,7 +212,7 @@ fn first_kept<'a>(line: &Line, lines: &'a [Line]) -> Option<&'a str> {
 }
 
 /// The labels of a session's entries, in the order in which they were first given.
-fn labels(conn: &Connection, session: SessionRow) -> Result<Vec<(String, String)>> {
+pub(super) fn labels(conn: &Connection, session: SessionRow) -> Result<Vec<(String, String)>> {
     let mut statement =
         conn.prepare_cached("SELECT target, label FROM labels WHERE session = ?1 ORDER BY id")?;
     let mut rows = statement.query([session])?;

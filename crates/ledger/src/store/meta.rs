@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::sessions::{bind, index_of, key_of};
 use super::{NativeSession, Store};
+use crate::ids::SessionRow;
 use crate::{Error, Result};
 
 /// What the ledger counts.
@@ -21,15 +22,15 @@ const COUNTED: &[&str] = &[
     "compactionCount",
 ];
 
+/// More bytes than this are no note: every change of one writes all of them again.
+const LONGEST: usize = 1 << 20;
+
 impl Store {
     /// Everything that is noted about a session: what was patched, and what is counted. A session
     /// that no key leads to any more has only the latter.
     pub fn meta(&mut self, session: &NativeSession) -> Result<Map<String, Value>> {
         self.settle()?;
-        let conn = self.ledger.conn();
-        let mut fields = noted(conn, session)?;
-        fields.extend(counted(conn, session)?);
-        Ok(fields)
+        of(self.ledger.conn(), session)
     }
 
     /// Changes what is noted about a session; `null` takes a field away. Unknown fields are kept as
@@ -55,8 +56,21 @@ impl Store {
     }
 }
 
-/// Refuses values that nobody would understand.
+/// Everything that is noted about a session of our own.
+pub(super) fn of(conn: &Connection, session: &NativeSession) -> Result<Map<String, Value>> {
+    let mut fields = noted(conn, session)?;
+    fields.extend(counted(conn, session.row, &session.id)?);
+    Ok(fields)
+}
+
+/// Refuses values that nobody would understand, and more than belongs into notes.
 pub(super) fn check(fields: &Map<String, Value>) -> Result<()> {
+    let bytes = serde_json::to_vec(fields).map_or(usize::MAX, |json| json.len());
+    if bytes > LONGEST {
+        return Err(Error::refused(format!(
+            "{bytes} bytes are too long; at most {LONGEST} are noted at once"
+        )));
+    }
     for (name, value) in fields {
         let Some(field) = index::field(name) else { continue };
         let is_good = value.is_null()
@@ -109,9 +123,13 @@ pub(super) fn of_key(
 }
 
 /// What the session's entries say. What they do not say is left out.
-pub(crate) fn counted(conn: &Connection, session: &NativeSession) -> Result<Map<String, Value>> {
+pub(crate) fn counted(
+    conn: &Connection,
+    session: SessionRow,
+    id: &str,
+) -> Result<Map<String, Value>> {
     let mut fields = Map::new();
-    fields.insert("sessionId".to_owned(), session.id.as_str().into());
+    fields.insert("sessionId".to_owned(), id.into());
     let mut put = |name: &str, value: Option<i64>| {
         if let Some(value) = value.filter(|value| *value > 0) {
             fields.insert(name.to_owned(), value.into());
@@ -123,7 +141,7 @@ pub(crate) fn counted(conn: &Connection, session: &NativeSession) -> Result<Map<
                     EXISTS (SELECT 1 FROM messages WHERE session = ?1 AND role = 'assistant')
                FROM sessions WHERE id = ?1",
         )?
-        .query_row([session.row], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+        .query_row([session], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
     put("updatedAt", updated);
     put("sessionStartedAt", started);
     put("compactionCount", Some(compactions));
@@ -132,7 +150,7 @@ pub(crate) fn counted(conn: &Connection, session: &NativeSession) -> Result<Map<
             "SELECT sum(u.input), sum(u.output), sum(u.cache_read), sum(u.cache_write)
                FROM entry_rows e JOIN usage_rows u ON u.entry = e.id WHERE e.session = ?1",
         )?
-        .query_row([session.row], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?]))?;
+        .query_row([session], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?]))?;
     for (name, sum) in ["inputTokens", "outputTokens", "cacheRead", "cacheWrite"].iter().zip(sums) {
         put(name, sum);
     }
@@ -143,7 +161,7 @@ pub(crate) fn counted(conn: &Connection, session: &NativeSession) -> Result<Map<
                FROM entry_rows e JOIN usage_rows u ON u.entry = e.id
               WHERE e.session = ?1 ORDER BY e.id DESC LIMIT 1",
         )?
-        .query_row([session.row], |row| row.get(0))
+        .query_row([session], |row| row.get(0))
         .optional()?;
     put("totalTokens", last);
     if has_answer {

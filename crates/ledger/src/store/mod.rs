@@ -16,6 +16,7 @@ mod context;
 mod follow;
 mod fork;
 mod import;
+mod look;
 pub(crate) mod meta;
 mod route;
 pub mod senders;
@@ -28,7 +29,8 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use append::{Append, Appended, Expect};
-pub use fork::Fork;
+pub use fork::{Fork, Forked};
+pub use look::{Label, branches, labels, leaf, meta, open};
 pub use route::Routed;
 pub(crate) use sessions::by_key;
 pub use sessions::{NativeSession, NewSession};

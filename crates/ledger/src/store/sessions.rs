@@ -162,7 +162,7 @@ pub(super) fn bind(
     Ok(())
 }
 
-fn source_of(conn: &Connection, path: &[u8]) -> Result<Option<SourceId>> {
+pub(super) fn source_of(conn: &Connection, path: &[u8]) -> Result<Option<SourceId>> {
     Ok(conn
         .prepare_cached("SELECT id FROM sources WHERE format = ?1 AND root = x'' AND path = ?2")?
         .query_row((native::NAME, path), |row| row.get(0))

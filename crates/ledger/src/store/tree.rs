@@ -36,6 +36,18 @@ impl Node {
     const COLUMNS: &'static str = "e.id, e.uuid, p.uuid, e.type, e.role, e.time, e.is_side
            FROM entries e LEFT JOIN entry_rows p ON p.id = e.parent";
 
+    /// The same of all entries that lead to `?1`, the first one first. Without `CROSS` SQLite would
+    /// go through all entries there are, and look for each of them on the path.
+    const PATH: &'static str = "
+        WITH RECURSIVE path (id, height) AS (
+            SELECT ?1, 0 UNION ALL
+            SELECT e.parent, height + 1 FROM path JOIN entry_rows e ON e.id = path.id
+             WHERE e.parent IS NOT NULL)
+         SELECT e.id, e.uuid, p.uuid, e.type, e.role, e.time, e.is_side
+           FROM path CROSS JOIN entries e ON e.id = path.id
+           LEFT JOIN entry_rows p ON p.id = e.parent
+          ORDER BY path.height DESC";
+
     fn from_row(row: &Row<'_>) -> rusqlite::Result<Node> {
         let id = |column| -> rusqlite::Result<Option<String>> {
             Ok(row.get::<_, Option<PackedId>>(column)?.map(|id| id.unpack()))
@@ -156,26 +168,35 @@ impl Store {
         self.settle()?;
         let conn = self.ledger.conn();
         let leaf = leaf(conn, session.row)?.map(|leaf| leaf.entry);
-        let mut statement = conn.prepare_cached(&format!(
-            "SELECT {} WHERE e.session = ?1 AND e.is_side = 0 AND e.type NOT IN ('session', 'leaf')
-                AND e.id NOT IN (SELECT parent FROM entries
-                                  WHERE session = ?1 AND parent IS NOT NULL
-                                    AND is_side = 0 AND type <> 'leaf')
-              ORDER BY e.id",
-            Node::COLUMNS
-        ))?;
-        let tips = statement
-            .query_map([session.row], Node::from_row)?
-            .collect::<Result<Vec<Node>, _>>()?;
-        let lengths = lengths(conn, session.row)?;
-        tips.into_iter()
-            .map(|tip| {
-                let length = lengths.get(&tip.entry).copied().unwrap_or_default();
-                let is_current = Some(tip.entry) == leaf;
-                Ok(Branch { tip, length, is_current })
-            })
-            .collect()
+        branches(conn, session.row, leaf)
     }
+}
+
+/// The tips of a session's tree.
+pub(super) fn branches(
+    conn: &Connection,
+    session: SessionRow,
+    leaf: Option<EntryId>,
+) -> Result<Vec<Branch>> {
+    let mut statement = conn.prepare_cached(&format!(
+        "SELECT {} WHERE e.session = ?1 AND e.is_side = 0 AND e.type NOT IN ('session', 'leaf')
+            AND e.is_sidechain = 0 AND e.superseded_by IS NULL
+            AND (e.uuid IS NOT NULL OR e.role IS NOT NULL)
+            AND e.id NOT IN (SELECT parent FROM entries
+                              WHERE session = ?1 AND parent IS NOT NULL
+                                AND is_side = 0 AND type <> 'leaf')
+          ORDER BY e.id",
+        Node::COLUMNS
+    ))?;
+    let tips = statement.query_map([session], Node::from_row)?.collect::<Result<Vec<Node>, _>>()?;
+    let lengths = lengths(conn, session)?;
+    tips.into_iter()
+        .map(|tip| {
+            let length = lengths.get(&tip.entry).copied().unwrap_or_default();
+            let is_current = Some(tip.entry) == leaf;
+            Ok(Branch { tip, length, is_current })
+        })
+        .collect()
 }
 
 /// How many entries lead to each, itself included. Parents were written before their children, so
@@ -233,13 +254,22 @@ pub(super) fn has(conn: &Connection, session: SessionRow, id: &str) -> Result<bo
 
 /// The entries from the root to an entry.
 pub(super) fn path(conn: &Connection, to: EntryId) -> Result<Vec<Node>> {
-    let mut statement = conn.prepare_cached(&format!(
-        "WITH RECURSIVE path (id, height) AS (
-            SELECT ?1, 0 UNION ALL
-            SELECT e.parent, height + 1 FROM path JOIN entry_rows e ON e.id = path.id
-             WHERE e.parent IS NOT NULL)
-         SELECT {} JOIN path ON path.id = e.id ORDER BY path.height DESC",
-        Node::COLUMNS
-    ))?;
+    let mut statement = conn.prepare_cached(Node::PATH)?;
     Ok(statement.query_map([to], Node::from_row)?.collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r93_a_path_is_followed_and_not_looked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("ledger.db")).unwrap();
+        let conn = store.ledger.conn();
+        let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {}", Node::PATH)).unwrap();
+        let steps: Vec<String> =
+            plan.query_map([1], |row| row.get(3)).unwrap().map(Result::unwrap).collect();
+        assert!(steps.iter().all(|step| !step.starts_with("SCAN e")), "{steps:?}");
+    }
 }

@@ -92,6 +92,9 @@ impl Store {
         text: &str,
         how: Append<'_>,
     ) -> Result<Appended> {
+        if text.trim().is_empty() {
+            return Err(Refusal::Field("a mirror of nothing: the text is empty").into());
+        }
         self.append(session, &mirror(text), how)
     }
 }

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
 
 use crate::home::Home;
-use crate::{backups, restores, store_crowd};
+use crate::{backups, restores, store_crowd, store_import};
 use quipu_ledger::Ledger;
 
 const TASK: &str = "QUIPU_TEST_TASK";
@@ -72,6 +72,7 @@ fn run() {
         "open" => drop(Ledger::open(&home.ledger_path()).unwrap()),
         "collect" => drop(home.sync()),
         "append until killed" => store_crowd::append(&home, usize::MAX),
+        "import" => store_import::import(&home),
         "append 20 times" => store_crowd::append(&home, 20),
         "collect 12 times" => (0..12).for_each(|_| drop(home.sync())),
         "collect until killed" => loop {

@@ -41,6 +41,7 @@ mod spec;
 mod sql;
 mod store;
 mod store_crowd;
+mod store_import;
 mod store_route;
 mod story;
 mod torture;

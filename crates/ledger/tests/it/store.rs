@@ -9,7 +9,7 @@ use quipu_ledger::{Error, Generations};
 use quipu_transcript::key::SessionKey;
 use serde_json::{Map, Value, json};
 
-use crate::home::Home;
+use crate::home::{Home, line, uuid};
 
 fn user(text: &str) -> String {
     json!({"role": "user", "content": text}).to_string()
@@ -140,10 +140,16 @@ fn bad_entries_are_refused_and_nothing_is_written() {
             "no entry",
         ),
         (json!({"role": "wizard", "content": ""}).to_string(), "no role"),
+        (json!({"type": "custom", "customType": "x", "id": "root"}).to_string(), "an id is"),
     ] {
         let error = store.append(&session, &entry, Append::default()).unwrap_err().to_string();
         assert!(error.contains(why), "{entry}: {error}");
     }
+    let empty = store.mirror(&session, " \n", Append::default()).unwrap_err().to_string();
+    assert!(empty.contains("the text is empty"), "{empty}");
+    let long = json!({"note": "x".repeat(1 << 20)}).as_object().unwrap().clone();
+    let long = store.patch_meta(&session, &long).unwrap_err().to_string();
+    assert!(long.contains("too long"), "{long}");
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), before);
     store.settle().unwrap();
     home.assert_rebuilds();
@@ -182,7 +188,7 @@ fn r92_a_fork_copies_the_path_and_names_its_parent() {
     store.append(&session, &kept.to_string(), Append::default()).unwrap();
     store.append(&session, &user("three"), Append::default()).unwrap();
     let before = said_roles(&mut store, &session);
-    let fork = store.fork(session.row, &Fork::default()).unwrap();
+    let fork = store.fork(session.row, &Fork::default()).unwrap().session;
     assert_eq!(said_roles(&mut store, &fork), before);
     // The label is behind the path, and what hung off it hangs off its parent.
     let second = store.entry(&fork, &two.id).unwrap().unwrap();
@@ -199,7 +205,7 @@ fn r92_a_fork_copies_the_path_and_names_its_parent() {
     assert_eq!(home.one::<i64>("SELECT sum(input) FROM usage WHERE is_counted"), 7);
     // Without an entry it only refers to its parent.
     let empty = store.create(&NewSession::default()).unwrap();
-    let fork = store.fork(empty.row, &Fork::default()).unwrap();
+    let fork = store.fork(empty.row, &Fork::default()).unwrap().session;
     assert!(store.leaf(&fork).unwrap().is_none());
     assert_eq!(
         home.one::<String>("SELECT fork_of FROM sessions ORDER BY id DESC LIMIT 1"),
@@ -229,7 +235,7 @@ fn a_collected_session_can_be_forked_but_not_written_to() {
     let mut store = Store::open(&home.ledger_path()).unwrap();
     let row = store.find("abc").unwrap();
     assert!(matches!(store.session(row), Err(Error::Collected { .. })));
-    let fork = store.fork(row, &Fork::default()).unwrap();
+    let fork = store.fork(row, &Fork::default()).unwrap().session;
     store.append(&fork, &answer("two"), Append::default()).unwrap();
     assert_eq!(said(&mut store, &fork, None), ["one", "two"]);
     home.sync();
@@ -237,6 +243,90 @@ fn a_collected_session_can_be_forked_but_not_written_to() {
     home.assert_rebuilds();
     home.assert_sound();
     home.assert_restores();
+}
+
+#[test]
+fn any_session_can_be_looked_at_in_a_ledger_that_is_only_read() {
+    let home = Home::new();
+    let path = ".openclaw/agents/main/sessions/abc.jsonl";
+    let entry = |id: &str, parent: Value| {
+        json!({"type": "message", "id": id, "parentId": parent,
+               "timestamp": "2026-01-01T00:00:01.000Z",
+               "message": {"role": "user", "content": id}})
+    };
+    let label = json!({"type": "label", "id": "l", "parentId": "c", "targetId": "a",
+                       "label": "first", "timestamp": "2026-01-01T00:00:02.000Z"});
+    home.write(
+        path,
+        format!(
+            "{}\n{}\n{}\n{}\n{label}\n",
+            json!({"type": "session", "version": 3, "id": "abc", "cwd": "/w",
+                   "timestamp": "2026-01-01T00:00:00.000Z"}),
+            entry("a", Value::Null),
+            entry("b", json!("a")),
+            entry("c", json!("a")),
+        ),
+    );
+    let index = json!({"agent:main:main": {"sessionId": "abc", "updatedAt": 1_770_000_000_000_i64,
+                                           "label": "theirs", "later": 7}});
+    home.write(".openclaw/agents/main/sessions/sessions.json", index.to_string());
+    home.write(crate::home::MAIN, line("user", &uuid(2), None, "hello"));
+    home.sync();
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let own = store.create(&NewSession { id: Some("own"), ..NewSession::default() }).unwrap();
+    let one = store.append(&own, &user("one"), Append::default()).unwrap();
+    store.label(&own, &one.id, Some("here"), Append::default()).unwrap();
+    drop(store);
+
+    let ledger = quipu_ledger::Ledger::open_read_only(&home.ledger_path()).unwrap();
+    let of = |name: &str| quipu_ledger::find_session(&ledger, name).unwrap();
+    let tips = |name: &str| -> Vec<(String, u64, bool)> {
+        let tips = quipu_ledger::store::branches(&ledger, of(name)).unwrap().into_iter();
+        tips.map(|branch| (branch.tip.id, branch.length, branch.is_current)).collect()
+    };
+    let leaf = |name: &str| quipu_ledger::store::leaf(&ledger, of(name)).unwrap();
+    let labels = |name: &str| quipu_ledger::store::labels(&ledger, of(name)).unwrap();
+    let meta = |name: &str| quipu_ledger::store::meta(&ledger, of(name)).unwrap();
+    assert_eq!(leaf("abc").as_deref(), Some("l"));
+    assert_eq!(tips("abc"), [("b".to_owned(), 2, false), ("l".to_owned(), 3, true)]);
+    assert_eq!((&*labels("abc")[0].target, &*labels("abc")[0].label), ("a", "first"));
+    assert_eq!((&meta("abc")["label"], &meta("abc")["later"]), (&json!("theirs"), &json!(7)));
+    assert_eq!(leaf(crate::home::SESSION), Some(uuid(2)));
+    assert_eq!(tips(crate::home::SESSION), [(uuid(2), 1, true)]);
+    assert_eq!(meta(crate::home::SESSION)["sessionId"], json!(crate::home::SESSION));
+    assert_eq!(leaf("own").as_deref(), tips("own").last().map(|tip| &*tip.0));
+    assert_eq!(labels("own")[0].label, "here");
+    assert_eq!(meta("own")["sessionId"], json!("own"));
+}
+
+#[test]
+fn r92_a_fork_of_a_claude_code_session_is_what_a_model_should_see() {
+    let home = Home::new();
+    let (a, b) = (uuid(2), uuid(3));
+    home.write(
+        crate::home::MAIN,
+        line("user", &a, None, "hello") + &line("assistant", &b, Some(&a), "hi"),
+    );
+    home.sync();
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let row = store.find(crate::home::SESSION).unwrap();
+    let seen = quipu_ledger::context(store.ledger().unwrap(), row, None).unwrap().context;
+    let forked = store.fork(row, &Fork::default()).unwrap();
+    assert_eq!(forked.unmapped, 0);
+    let copied = store.context(&forked.session, None).unwrap().context;
+    assert_eq!(json!(copied.messages), json!(seen.messages));
+    assert_eq!(json!(copied.model), json!(seen.model));
+    let parent = "SELECT fork_of FROM sessions ORDER BY id DESC LIMIT 1";
+    assert_eq!(home.one::<String>(parent), crate::home::SESSION);
+    store.append(&forked.session, &user("more"), Append::default()).unwrap();
+    // From an entry in the middle, less is seen.
+    let at = Fork { at: Some(&a), id: Some("short"), ..Fork::default() };
+    let short = store.fork(row, &at).unwrap().session;
+    assert_eq!(store.context(&short, None).unwrap().context.messages.len(), 1);
+    let nobody = store.fork(row, &Fork { at: Some("nobody"), ..Fork::default() });
+    assert!(matches!(nobody, Err(Error::NoMatch { .. })), "{nobody:?}");
+    home.assert_rebuilds();
+    home.assert_sound();
 }
 
 #[test]
@@ -359,7 +449,7 @@ fn a_forgotten_session_cannot_be_written_to() {
     store.append(&session, &user("CANARY-9f31"), Append::default()).unwrap();
     let fields: Map<String, Value> = json!({"label": "CANARY-9f31"}).as_object().unwrap().clone();
     store.patch_meta(&session, &fields).unwrap();
-    let fork = store.fork(session.row, &Fork::default()).unwrap();
+    let fork = store.fork(session.row, &Fork::default()).unwrap().session;
     drop(store);
     quipu_ledger::forget(&mut home.open(), &session.id, &mut |_, _| {}).unwrap();
     let mut store = Store::open(&home.ledger_path()).unwrap();
@@ -594,7 +684,7 @@ fn the_store_does_what_a_simple_model_does() {
                         let at = at.index(model.entries.len());
                         let at_id = model.entries[at].0.clone();
                         let fork = Fork { at: Some(&at_id), ..Fork::default() };
-                        let forked = store.fork(session.row, &fork).unwrap();
+                        let forked = store.fork(session.row, &fork).unwrap().session;
                         prop_assert_eq!(said(&mut store, &forked, None), model.said(Some(at)));
                         prop_assert_eq!(said(&mut store, &session, None), model.said(model.leaf));
                         // Go on in the fork, with what it shows.

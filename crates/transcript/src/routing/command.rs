@@ -36,6 +36,11 @@ impl Command {
             None => (text, ""),
         };
         let rest = (!rest.is_empty()).then(|| rest.to_owned());
+        // In groups of Telegram, a command says whom it is for.
+        let word = match word.split_once('@') {
+            Some((command, bot)) if is_name(bot) => command,
+            _ => word,
+        };
         match word.to_ascii_lowercase().as_str() {
             "/new" => Some(Command::New { message: rest }),
             "/reset" => Some(Command::Reset { message: rest }),
@@ -58,6 +63,11 @@ impl Command {
             }
         }
     }
+}
+
+/// Whether that can be the name of a bot.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
 /// The key that somebody means by what follows `/session`: a whole key of this agent, or what follows
@@ -100,6 +110,13 @@ mod tests {
         check("/sessions", Some(Command::Sessions));
         check("/session agent:main:main", Some(Command::Session { key: said("agent:main:main") }));
         check("/session", Some(Command::Session { key: None }));
+        check("/new@quipu_bot", Some(Command::New { message: None }));
+        check("/Reset@Quipu_Bot now", Some(Command::Reset { message: said("now") }));
+        check("/sessions@quipu_bot", Some(Command::Sessions));
+        check("/session@quipu_bot main", Some(Command::Session { key: said("main") }));
+        for text in ["/new@", "/new@a@b", "/new@a.b", "@quipu_bot /new", "/newer@quipu_bot"] {
+            check(text, None);
+        }
         for text in ["", "new", "/newsletter", "/sessions are good", "say /new", "/resets", "//new"]
         {
             check(text, None);

@@ -145,11 +145,23 @@ pub(super) fn begin(args: &BeginArgs, context: &mut Context) -> Result<()> {
 pub(super) fn mirror(args: &MirrorArgs, context: &mut Context) -> Result<()> {
     let text = match &args.text {
         Some(text) => text.clone(),
-        None => standard_input()?,
+        None => text_input()?,
     };
     let (mut store, session) = open(context, &args.id)?;
     let mirrored = store.mirror(&session, &text, args.how.append());
     tell(context, mirrored).map(|_| ())
+}
+
+/// Standard input as a text. The newline that ends its last line is not part of what is said.
+pub(super) fn text_input() -> Result<String> {
+    let mut text = standard_input()?;
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    Ok(text)
 }
 
 /// All of standard input, as far as an entry can be long.

@@ -1,7 +1,7 @@
 //! `quipu session branch`: the tips of a session's tree, and new ones.
 
 use super::super::Context;
-use super::{How, entry, open, tell};
+use super::{How, entry, look, open, tell};
 use crate::error::Result;
 use crate::output::{Column, Look, Text, elapsed, number};
 
@@ -34,13 +34,14 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
-    let (mut store, session) = open(context, &args.id)?;
     if let Some(from) = &args.from {
+        let (mut store, session) = open(context, &args.id)?;
         let summary = args.summary.as_deref();
         let begun = store.branch(&session, entry(from), summary, args.how.append());
         return tell(context, begun).map(|_| ());
     }
-    let branches = store.branches(&session)?;
+    let (ledger, row) = look(context, &args.id)?;
+    let branches = quipu_ledger::store::branches(&ledger, row)?;
     if context.is_json {
         for branch in &branches {
             context.output.json(branch)?;

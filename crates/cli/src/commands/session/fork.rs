@@ -7,12 +7,14 @@ use quipu_ledger::store::{Fork, Store};
 use super::super::Context;
 use super::tell_session;
 use crate::error::Result;
+use crate::output::count;
 
 /// Make a new session from a path of another one, and print its id
 ///
 /// The path to the leaf, or to --at, is copied with its ids and labels; what
-/// stays the same shares its bytes. The new session names its parent. Sessions
-/// collected from OpenClaw can be forked too.
+/// stays the same shares its bytes. The new session names its parent. Collected
+/// sessions can be forked too: OpenClaw's like quipu's own, Claude Code's as what
+/// a model should see of them.
 ///
 /// Examples:
 ///   quipu session fork 640a
@@ -51,6 +53,11 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         key: args.key.as_deref(),
         cwd: cwd.as_deref(),
     };
-    let session = store.fork(from, &fork)?;
-    tell_session(context, &store, &session)
+    let forked = store.fork(from, &fork)?;
+    if forked.unmapped > 0 {
+        let said = count(forked.unmapped, "message");
+        let warning = format!("{said} kept as custom entries, which no model sees");
+        context.output.warn(&warning, Some("pi's shapes have no place for them"));
+    }
+    tell_session(context, &store, &forked.session)
 }

@@ -1,7 +1,7 @@
 //! `quipu session leaf`: where the next entry hangs.
 
 use super::super::Context;
-use super::{How, entry, open, tell};
+use super::{How, entry, look, open, tell};
 use crate::error::Result;
 
 /// Print the leaf of a session, or move it
@@ -29,17 +29,15 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
-    let (mut store, session) = open(context, &args.id)?;
     let Some(to) = &args.to else {
-        let leaf = store.leaf(&session)?;
+        let (ledger, row) = look(context, &args.id)?;
+        let leaf = quipu_ledger::store::leaf(&ledger, row)?;
         if context.is_json {
-            return Ok(context
-                .output
-                .json(&serde_json::json!({"leaf": leaf.map(|leaf| leaf.id)}))?);
+            return Ok(context.output.json(&serde_json::json!({"leaf": leaf}))?);
         }
-        let leaf = leaf.map_or_else(|| super::ROOT.to_owned(), |leaf| leaf.id);
-        return Ok(context.output.line(leaf)?);
+        return Ok(context.output.line(leaf.as_deref().unwrap_or(super::ROOT))?);
     };
+    let (mut store, session) = open(context, &args.id)?;
     let moved = store.branch(&session, entry(to), None, args.how.append());
     tell(context, moved).map(|_| ())
 }

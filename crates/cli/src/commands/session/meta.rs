@@ -4,14 +4,14 @@ use serde_json::{Map, Value};
 
 use super::super::Context;
 use super::append::standard_input;
-use super::open;
+use super::{look, open};
 use crate::error::{CommandError, Result};
 
 /// Print what is noted about a session, or change it
 ///
 /// Fields have the names of OpenClaw's sessions.json. Known ones are checked,
 /// unknown ones are kept as they are. Tokens, compactions and times are counted
-/// by the ledger.
+/// by the ledger. Of a collected session it is what its agent notes about it.
 ///
 /// Examples:
 ///   quipu session meta 640a
@@ -31,10 +31,15 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let patch = args.patch.as_deref().map(read).transpose()?;
-    let (mut store, session) = open(context, &args.id)?;
     let fields = match patch {
-        Some(patch) => store.patch_meta(&session, &patch)?,
-        None => store.meta(&session)?,
+        Some(patch) => {
+            let (mut store, session) = open(context, &args.id)?;
+            store.patch_meta(&session, &patch)?
+        }
+        None => {
+            let (ledger, row) = look(context, &args.id)?;
+            quipu_ledger::store::meta(&ledger, row)?
+        }
     };
     Ok(context.output.json(&fields)?)
 }

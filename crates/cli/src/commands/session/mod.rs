@@ -12,6 +12,7 @@ mod reset;
 mod route;
 
 use quipu_ledger::store::{Append, Appended, Expect, NativeSession, Store};
+use quipu_ledger::{Ledger, SessionRow};
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
@@ -100,6 +101,13 @@ fn expect(leaf: &str) -> Expect<'_> {
 /// An entry's id, or the place before the first one.
 fn entry(name: &str) -> Option<&str> {
     (name != ROOT).then_some(name)
+}
+
+/// Opens the ledger to read, and finds a session in it, whoever wrote it.
+fn look(context: &Context, name: &str) -> Result<(Ledger, SessionRow)> {
+    let ledger = quipu_ledger::store::open(&context.settings.ledger.value)?;
+    let row = quipu_ledger::find_session(&ledger, name)?;
+    Ok((ledger, row))
 }
 
 /// Opens the store and finds a session in it that can be written to.

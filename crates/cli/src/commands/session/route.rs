@@ -7,7 +7,7 @@ use quipu_transcript::routing::{AgentId, Channel, Chat, Inbound, Thread, bootstr
 use serde_json::json;
 
 use super::super::Context;
-use super::append::standard_input;
+use super::append::text_input;
 use crate::error::{CommandError, Result};
 use crate::output::now_ms;
 use crate::zone;
@@ -114,7 +114,7 @@ fn inbound(args: &Args) -> Result<Inbound> {
         },
         text: match &args.text {
             Some(text) => text.clone(),
-            None => standard_input()?,
+            None => text_input()?,
         },
     })
 }

@@ -2,13 +2,14 @@
 //! JSONL file in one value, plain or compressed.
 
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader, Cursor, ErrorKind};
+use std::io::{BufRead, BufReader, Cursor, ErrorKind, Write};
 
 use quipu_transcript::format::{Archive as Why, Format, Origin};
 use quipu_transcript::rows;
 use rusqlite::{Connection, Row};
 
 use super::cutting::{self, Cutting};
+use super::dump::full;
 use super::refusal::{Refusal, Stop, theirs};
 use super::session::{Reading, text};
 use super::tables::{ArchiveTable, Tables};
@@ -131,6 +132,57 @@ impl Archive {
     }
 }
 
+impl Archive {
+    /// The value that holds it.
+    fn blob(&self, conn: &Connection) -> Result<Vec<u8>, Stop> {
+        if self.length > LARGEST {
+            return Err(Refusal::lasting("an archive of it is larger than 256 MiB").into());
+        }
+        conn.prepare(&self.table.blob())
+            .and_then(|mut statement| {
+                statement.query_row([self.rowid], |row| {
+                    Ok(row.get_ref(0)?.as_bytes().unwrap_or_default().to_vec())
+                })
+            })
+            .map_err(theirs)
+    }
+
+    /// Writes its lines to `out`. Returns how it is damaged, if it is; then it was not written whole.
+    pub(super) fn copy(
+        &self,
+        conn: &Connection,
+        out: &mut dyn Write,
+    ) -> Result<Option<&'static str>, Stop> {
+        let blob = self.blob(conn)?;
+        let most = decompress::most(blob.len() as u64).min(LONGEST);
+        let mut lines = match decompressed(&blob) {
+            Ok(lines) => lines,
+            Err(error) => return Ok(Some(decompress::fault(&error, false))),
+        };
+        let (mut length, mut last) = (0, b'\n');
+        loop {
+            let bytes = match lines.fill_buf() {
+                Ok([]) => break,
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Ok(Some(decompress::fault(&error, length > 0))),
+            };
+            out.write_all(bytes).map_err(full)?;
+            last = bytes.last().copied().unwrap_or(last);
+            let taken = bytes.len();
+            lines.consume(taken);
+            length += taken as u64;
+            if length > most {
+                return Ok(Some("decompresses to absurdly much"));
+            }
+        }
+        if last != b'\n' {
+            out.write_all(b"\n").map_err(full)?;
+        }
+        Ok(None)
+    }
+}
+
 impl Reading<'_, '_> {
     /// Reads an archive that is new, or not the one that the ledger has under its name. Returns how
     /// it is damaged, if it is.
@@ -141,18 +193,7 @@ impl Reading<'_, '_> {
         origin: &Origin,
         archive: &Archive,
     ) -> Result<Option<Damage>, Stop> {
-        if archive.length > LARGEST {
-            return Err(Refusal::lasting("an archive of it is larger than 256 MiB").into());
-        }
-        let blob: Vec<u8> = self
-            .theirs
-            .prepare(&archive.table.blob())
-            .and_then(|mut statement| {
-                statement.query_row([archive.rowid], |row| {
-                    Ok(row.get_ref(0)?.as_bytes().unwrap_or_default().to_vec())
-                })
-            })
-            .map_err(theirs)?;
+        let blob = archive.blob(self.theirs)?;
         if let Some(known) = &job.known
             && let Some(damage) = self.still_damaged(known, archive, &blob)?
         {

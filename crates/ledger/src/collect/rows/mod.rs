@@ -15,6 +15,7 @@
 
 mod archive;
 mod cutting;
+mod dump;
 mod event;
 mod index;
 mod open;
@@ -47,6 +48,7 @@ use crate::ledger::Ledger;
 use crate::query::databases::newer;
 use crate::wire::{SyncReport, UNREADABLE};
 use crate::{Result, indexes};
+pub(crate) use dump::{Dump, Dumped, dump};
 use open::{Database, Files};
 use refusal::{Refusal, Stop, theirs};
 pub(crate) use tables::NEWEST as NEWEST_SCHEMA;

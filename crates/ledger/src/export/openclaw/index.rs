@@ -56,7 +56,7 @@ fn updated(entry: &Value) -> i64 {
 fn own(conn: &Connection, row: SessionRow) -> Result<Vec<(String, Map<String, Value>)>> {
     let session = sessions::by_row(conn, row)?;
     let Some(source) = sessions::index_of(conn, &session.agent)? else { return Ok(Vec::new()) };
-    let counted = meta::counted(conn, &session)?;
+    let counted = meta::counted(conn, session.row, &session.id)?;
     let mut statement = conn.prepare_cached(
         "SELECT key, fields FROM session_keys WHERE source = ?1 AND session_id = ?2 ORDER BY key",
     )?;

@@ -1,67 +1,114 @@
 //! Where OpenClaw's sessions are in a folder that a person names: its state folder, the `agents/` in
-//! it, one agent's folder, or the `sessions/` in that. What is no transcript and no index is never
-//! opened, and neither is a link.
+//! it, one agent's folder, or the `sessions/` in that. What is no transcript, no index and no database
+//! of sessions is never opened, and neither is a link.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use quipu_transcript::format::{Archive, Claim, Format, Node, Part};
 use quipu_transcript::formats::openclaw::OpenClaw;
 
+use crate::collect::{Dump, Dumped};
+use crate::wire::ImportedFile;
 use crate::{Error, Result};
+
+/// Where OpenClaw puts what it has moved into its database: a folder of one of these.
+const MOVED: &str = "session-sqlite-import-archive";
+
+/// An agent's database, below its folder.
+const DATABASE: &str = "agent/openclaw-agent.sqlite";
 
 /// The files of one agent.
 #[derive(Debug)]
 pub(super) struct AgentFiles {
     pub(super) agent: String,
-    /// The folder that they are in.
-    pub(super) folder: PathBuf,
-    /// The same as people see it.
-    pub(super) shown: String,
-    pub(super) has_index: bool,
+    /// What a person named: nothing outside of it is opened.
+    pub(super) root: PathBuf,
+    pub(super) index: Option<PathBuf>,
+    pub(super) database: Option<PathBuf>,
     pub(super) transcripts: Vec<Transcript>,
-    /// Names of files that are known and not imported, and why.
-    pub(super) left_out: Vec<(String, String)>,
+    /// Files that are known and not imported, and why.
+    pub(super) left_out: Vec<(PathBuf, String)>,
+}
+
+impl AgentFiles {
+    /// What is told of one of them.
+    pub(super) fn told(&self, path: &Path, kind: &'static str) -> ImportedFile {
+        let path = path.strip_prefix(&self.root).unwrap_or(path);
+        let (path, agent) = (path.to_string_lossy().into_owned(), self.agent.clone());
+        ImportedFile { path, kind, agent, ..ImportedFile::default() }
+    }
+
+    /// Takes the sessions of its database in.
+    pub(super) fn add(&mut self, database: &Path, dump: Dump) {
+        for dumped in dump.sessions {
+            let Dumped { name, session, archive, start, end } = dumped;
+            self.transcripts.push(Transcript {
+                path: database.join(name),
+                session: Some(session),
+                archive,
+                is_compressed: false,
+                rows: Some((Arc::clone(&dump.lines), start, end)),
+            });
+        }
+        let left_out = dump.left_out.into_iter();
+        self.left_out.extend(left_out.map(|(name, why)| (database.join(name), why)));
+    }
 }
 
 /// A transcript, live or put aside.
 #[derive(Debug, Clone)]
 pub(super) struct Transcript {
-    pub(super) name: PathBuf,
-    /// The session that its name says.
-    pub(super) session: String,
-    pub(super) is_archive: bool,
+    /// Where it is, or would be if it were a file and no part of a database.
+    pub(super) path: PathBuf,
+    /// The session that its name says; `None`: only its header does.
+    pub(super) session: Option<String>,
+    pub(super) archive: Option<Archive>,
     pub(super) is_compressed: bool,
+    /// The lines, where they come from a database.
+    pub(super) rows: Option<(Arc<File>, u64, u64)>,
 }
 
 impl Transcript {
-    pub(super) fn shown(&self) -> String {
-        self.name.to_string_lossy().into_owned()
+    /// Whether it repeats another transcript of its session, or did so once.
+    pub(super) fn is_copy(&self) -> bool {
+        matches!(self.archive, Some(Archive::Backup | Archive::Imported | Archive::Cold))
+    }
+
+    pub(super) fn kind(&self) -> &'static str {
+        if self.archive.is_some() { "archive" } else { "transcript" }
     }
 
     /// What follows the session in the name of an archive: why and when it was put aside.
     pub(super) fn suffix(&self) -> String {
-        let name = self.shown().replace(':', "-");
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy().replace(':', "-");
         let name = name.strip_suffix(".zst").unwrap_or(&name);
-        name.split_once(".jsonl.").map(|(_, suffix)| suffix.to_owned()).unwrap_or_default()
+        match (name.split_once(".jsonl."), self.archive) {
+            (Some((_, suffix)), _) => suffix.to_owned(),
+            // Named after the hash of its bytes.
+            (None, Some(Archive::Cold)) => format!("cold-{}", name.get(..8).unwrap_or("0")),
+            (None, _) => "file".to_owned(),
+        }
     }
 
-    /// When it was put aside, as far as the name says; what is live comes last.
-    pub(super) fn order(&self) -> (bool, String) {
+    /// When it was put aside, as far as the name says; what is live comes last, and of two that are
+    /// live the database.
+    pub(super) fn order(&self) -> (bool, bool, String) {
         let suffix = self.suffix();
         let time = suffix.split_once('.').map(|(_, time)| time.to_owned());
-        (!self.is_archive, time.unwrap_or(suffix))
+        (self.archive.is_none(), self.rows.is_some(), time.unwrap_or(suffix))
     }
 }
 
 /// The agents' files in a folder.
 pub(super) fn find(folder: &Path) -> Result<Vec<AgentFiles>> {
     let root = std::fs::canonicalize(folder).map_err(Error::io("open", folder))?;
-    let mut found = Vec::new();
-    for (agent, sessions) in sessions_folders(&root)? {
-        found.push(files(&root, &agent, sessions)?);
-    }
+    let agents = agents(&root)?;
+    let found: Vec<AgentFiles> =
+        agents.iter().map(|agent| files(&root, agent)).collect::<Result<_>>()?;
     if found.is_empty() {
         let why = format!("{} holds no sessions of OpenClaw", folder.display());
         return Err(Error::refused(why));
@@ -69,29 +116,58 @@ pub(super) fn find(folder: &Path) -> Result<Vec<AgentFiles>> {
     Ok(found)
 }
 
-/// Each agent and the folder of its sessions.
-fn sessions_folders(root: &Path) -> Result<Vec<(Vec<u8>, PathBuf)>> {
-    let agents = root.join("agents");
-    let of_agents = |folder: &Path| -> Result<Vec<(Vec<u8>, PathBuf)>> {
-        let names = names(folder)?.into_iter();
-        let agents = names.map(|name| (name.clone(), folder.join(OsStr::from_bytes(&name))));
-        let agents = agents.map(|(name, folder)| (name, folder.join("sessions")));
-        let is_entered = |(name, sessions): &(Vec<u8>, PathBuf)| {
-            let path = [b"agents/", &**name, b"/sessions"].concat();
-            let is_real = sessions.symlink_metadata().is_ok_and(|meta| meta.is_dir());
-            OpenClaw.claim(&path, Node::Directory) == Claim::Enter && is_real
-        };
-        Ok(agents.filter(is_entered).collect())
+/// Where one agent's files are.
+struct Agent {
+    name: Vec<u8>,
+    /// Its folder, if that is within what was named.
+    home: Option<PathBuf>,
+    sessions: PathBuf,
+    /// The state folder, if that was named.
+    state: Option<PathBuf>,
+}
+
+impl Agent {
+    fn of(name: Vec<u8>, home: PathBuf, state: Option<&Path>) -> Agent {
+        let sessions = home.join("sessions");
+        Agent { name, home: Some(home), sessions, state: state.map(Path::to_owned) }
+    }
+
+    /// Whether there is anything that could be sessions.
+    fn is_one(&self) -> bool {
+        let has_database = |home: &PathBuf| is_file(&home.join(DATABASE));
+        is_folder(&self.sessions) || self.home.as_ref().is_some_and(has_database)
+    }
+}
+
+fn is_folder(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|meta| meta.is_dir())
+}
+
+fn is_file(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|meta| meta.is_file())
+}
+
+fn agents(root: &Path) -> Result<Vec<Agent>> {
+    let below = |folder: &Path, state: Option<&Path>| -> Result<Vec<Agent>> {
+        let agents = names(folder)?.into_iter().filter_map(|name| {
+            let path = [b"agents/", &*name, b"/sessions"].concat();
+            let home = folder.join(OsStr::from_bytes(&name));
+            let is_entered = OpenClaw.claim(&path, Node::Directory) == Claim::Enter;
+            let agent = Agent::of(name, home, state);
+            (is_entered && agent.is_one()).then_some(agent)
+        });
+        Ok(agents.collect())
     };
+    let agents = root.join("agents");
     if agents.is_dir() {
-        return of_agents(&agents);
+        return below(&agents, Some(root));
     }
-    let sessions = root.join("sessions");
-    if sessions.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
-        let agent = root.file_name().map(|name| name.as_bytes().to_owned());
-        return Ok(vec![(agent.unwrap_or_else(|| super::MAIN.into()), sessions)]);
+    let name = root.file_name().map(|name| name.as_bytes().to_owned());
+    let agent = Agent::of(name.unwrap_or_else(|| super::MAIN.into()), root.to_owned(), None);
+    if agent.is_one() {
+        return Ok(vec![agent]);
     }
-    let below = of_agents(root)?;
+    let below = below(root, None)?;
     if !below.is_empty() {
         return Ok(below);
     }
@@ -101,7 +177,7 @@ fn sessions_folders(root: &Path) -> Result<Vec<(Vec<u8>, PathBuf)>> {
     }
     // A folder of sessions by itself does not say whose they are.
     let mut parents = root.iter().rev();
-    let agent = match (parents.next(), parents.next(), parents.next()) {
+    let name = match (parents.next(), parents.next(), parents.next()) {
         (Some(sessions), Some(agent), Some(agents))
             if sessions == "sessions" && agents == "agents" =>
         {
@@ -109,7 +185,7 @@ fn sessions_folders(root: &Path) -> Result<Vec<(Vec<u8>, PathBuf)>> {
         }
         _ => super::MAIN.into(),
     };
-    Ok(vec![(agent, root.to_owned())])
+    Ok(vec![Agent { name, home: None, sessions: root.to_owned(), state: None }])
 }
 
 fn is_transcript(name: &[u8]) -> bool {
@@ -129,51 +205,75 @@ fn names(folder: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-fn files(root: &Path, agent: &[u8], folder: PathBuf) -> Result<AgentFiles> {
-    let shown = folder.strip_prefix(root).unwrap_or(&folder).display().to_string();
+fn files(root: &Path, agent: &Agent) -> Result<AgentFiles> {
+    let claimed = |rest: &str| [b"agents/", &*agent.name, b"/", rest.as_bytes()].concat();
+    let origin = OpenClaw.origin(&claimed("sessions/sessions.json"));
     let mut files = AgentFiles {
-        agent: String::new(),
-        folder,
-        shown,
-        has_index: false,
+        agent: origin.agent.unwrap_or_default(),
+        root: root.to_owned(),
+        index: None,
+        database: None,
         transcripts: Vec::new(),
         left_out: Vec::new(),
     };
-    let path_of = |name: &[u8]| [b"agents/", agent, b"/sessions/", name].concat();
-    files.agent = OpenClaw.origin(&path_of(b"sessions.json")).agent.unwrap_or_default();
-    for name in names(&files.folder)? {
-        let path = path_of(&name);
-        let plain = PathBuf::from(OsStr::from_bytes(&name));
-        let leave = |why: &str| (plain.to_string_lossy().into_owned(), why.to_owned());
-        let Ok(meta) = files.folder.join(&plain).symlink_metadata() else { continue };
-        if meta.is_dir() {
-            if OpenClaw.claim(&path, Node::Directory) == Claim::Enter {
-                files.left_out.push(leave("a folder of archives; `quipu sync` collects them"));
+    if is_folder(&agent.sessions) {
+        files.scan(&agent.sessions, &claimed("sessions"))?;
+    }
+    if let Some(home) = &agent.home {
+        for below in [MOVED.to_owned(), format!("agent/{MOVED}")] {
+            if is_folder(&home.join(&below)) {
+                files.scan(&home.join(&below), &claimed(&below))?;
             }
-            continue;
         }
-        match OpenClaw.claim(&path, Node::File) {
-            Claim::Collect(_) if !meta.is_file() => {
-                files.left_out.push(leave("no regular file, so it is not opened"));
-            }
-            Claim::Collect(Part::Index) => files.has_index = true,
-            Claim::Collect(Part::Transcript) => {
-                let origin = OpenClaw.origin(&path);
-                match (origin.session, origin.archive) {
-                    (Some(session), None | Some(Archive::Reset | Archive::Deleted)) => {
-                        files.transcripts.push(Transcript {
-                            name: plain,
-                            session,
-                            is_archive: origin.archive.is_some(),
-                            is_compressed: OpenClaw.is_compressed(&path),
-                        });
-                    }
-                    _ => files.left_out.push(leave("a copy; `quipu sync` collects it")),
-                }
-            }
-            Claim::LeaveOut(why) => files.left_out.push(leave(why)),
-            _ => {}
+        if is_folder(&home.join("agent")) {
+            files.scan(&home.join("agent"), &claimed("agent"))?;
         }
     }
+    if let Some(moved) = agent.state.as_ref().map(|state| state.join(MOVED))
+        && is_folder(&moved)
+    {
+        files.scan(&moved, MOVED.as_bytes())?;
+    }
     Ok(files)
+}
+
+impl AgentFiles {
+    /// Takes in what is in a folder, and in folders of archives below it. `claimed` is the folder's
+    /// path in OpenClaw's own.
+    fn scan(&mut self, folder: &Path, claimed: &[u8]) -> Result<()> {
+        for name in names(folder)? {
+            let claimed = [claimed, b"/", &*name].concat();
+            let path = folder.join(OsStr::from_bytes(&name));
+            let Ok(meta) = path.symlink_metadata() else { continue };
+            if meta.is_dir() {
+                // The other ones are named by whoever looks for them.
+                let is_below = claimed.iter().filter(|byte| **byte == b'/').count() == 3
+                    && claimed.split(|byte| *byte == b'/').nth(2) == Some(b"sessions");
+                if is_below && OpenClaw.claim(&claimed, Node::Directory) == Claim::Enter {
+                    self.scan(&path, &claimed)?;
+                }
+                continue;
+            }
+            let origin = OpenClaw.origin(&claimed);
+            match OpenClaw.claim(&claimed, Node::File) {
+                // In a folder of several agents.
+                Claim::Collect(_) if origin.agent.as_ref() != Some(&self.agent) => {}
+                Claim::Collect(_) if !meta.is_file() => {
+                    self.left_out.push((path, "no regular file, so it is not opened".to_owned()));
+                }
+                Claim::Collect(Part::Index) => self.index = Some(path),
+                Claim::Collect(Part::Database) => self.database = Some(path),
+                Claim::Collect(Part::Transcript) => self.transcripts.push(Transcript {
+                    path,
+                    session: origin.session,
+                    archive: origin.archive,
+                    is_compressed: OpenClaw.is_compressed(&claimed),
+                    rows: None,
+                }),
+                Claim::LeaveOut(why) => self.left_out.push((path, why.to_owned())),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
 }

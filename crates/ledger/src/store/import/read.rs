@@ -2,15 +2,21 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek};
+use std::io::{BufRead, BufReader, Read, Seek};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use quipu_transcript::context::OWN_ID;
+use quipu_transcript::format::Origin;
 use serde_json::{Map, Value};
 
+use super::super::work::FORMAT;
+use super::batch::MOST_BYTES;
 use super::find::Transcript;
 use crate::collect::{Unfolded, open_source, unfold};
 use crate::export::openclaw::names;
+use crate::project::draft::Drafter;
 use crate::{Error, Result};
 
 /// Takes a line of a session: the number of its file, the line, and whether it is a new one.
@@ -23,25 +29,49 @@ pub(super) struct Group {
     pub(super) files: Vec<Transcript>,
 }
 
-/// Opens files of one folder.
+/// What is in the files of a session.
+#[derive(Debug)]
+pub(super) struct Content {
+    /// How many lines each file has.
+    pub(super) rows: Vec<u64>,
+    /// The bytes of all lines together, those that a later file repeats counted once.
+    pub(super) length: u64,
+    /// Whether any line says something that a session can be known by.
+    pub(super) has_entry: bool,
+    /// The lines, each with the number of its file, unless they are too many to be kept.
+    lines: Option<Vec<(usize, Vec<u8>)>>,
+}
+
+impl Content {
+    /// Whether all of it is in memory.
+    pub(super) fn is_kept(&self) -> bool {
+        self.lines.is_some()
+    }
+}
+
+/// Opens files below what a person named.
 pub(super) struct Folder<'a> {
-    pub(super) path: &'a Path,
+    pub(super) root: &'a Path,
     /// Where compressed files are unfolded.
     pub(super) scratch: &'a Path,
 }
 
 impl Folder<'_> {
-    fn open(&self, file: &Transcript) -> Result<BufReader<File>> {
-        let path = self.path.join(&file.name);
-        let opened = open_source(self.path, &path).map_err(Error::io("open", &path))?;
-        if !file.is_compressed {
-            return Ok(BufReader::with_capacity(1 << 16, opened));
+    fn open(&self, file: &Transcript) -> Result<Box<dyn BufRead>> {
+        if let Some((lines, start, end)) = &file.rows {
+            let rows = Rows { lines: Arc::clone(lines), at: *start, end: *end };
+            return Ok(Box::new(BufReader::with_capacity(1 << 16, rows)));
         }
-        let size = opened.metadata().map_err(Error::io("read", &path))?.len();
-        match unfold(&opened, size, self.scratch).map_err(Error::io("decompress", &path))? {
+        let path = &file.path;
+        let opened = open_source(self.root, path).map_err(Error::io("open", path))?;
+        if !file.is_compressed {
+            return Ok(Box::new(BufReader::with_capacity(1 << 16, opened)));
+        }
+        let size = opened.metadata().map_err(Error::io("read", path))?.len();
+        match unfold(&opened, size, self.scratch).map_err(Error::io("decompress", path))? {
             Unfolded::Whole(mut plain) => {
-                plain.file.rewind().map_err(Error::io("decompress", &path))?;
-                Ok(BufReader::with_capacity(1 << 16, plain.file))
+                plain.file.rewind().map_err(Error::io("decompress", path))?;
+                Ok(Box::new(BufReader::with_capacity(1 << 16, plain.file)))
             }
             Unfolded::Damaged(_, why) => {
                 Err(Error::refused(format!("it cannot be decompressed: {why}")))
@@ -55,12 +85,12 @@ impl Folder<'_> {
         file: &Transcript,
         each: &mut dyn FnMut(&[u8]) -> Result<bool>,
     ) -> Result<()> {
-        let path = self.path.join(&file.name);
+        let path = &file.path;
         let mut reader = self.open(file)?;
         let mut line = Vec::new();
         loop {
             line.clear();
-            reader.read_until(b'\n', &mut line).map_err(Error::io("read", &path))?;
+            reader.read_until(b'\n', &mut line).map_err(Error::io("read", path))?;
             if line.is_empty() {
                 return Ok(());
             }
@@ -90,6 +120,45 @@ impl Folder<'_> {
             before.extend(own);
         }
         Ok(())
+    }
+
+    /// Reads a session, and keeps its lines if they are few.
+    pub(super) fn content(&self, group: &Group, origin: &Origin) -> Result<Content> {
+        let drafter = Drafter::new(FORMAT, origin);
+        let rows = vec![0; group.files.len()];
+        let mut content = Content { rows, length: 0, has_entry: false, lines: Some(Vec::new()) };
+        self.lines(group, &mut |file, line, is_new| {
+            if let Some(rows) = content.rows.get_mut(file) {
+                *rows += 1;
+            }
+            if !is_new {
+                return Ok(());
+            }
+            content.length += line.len() as u64;
+            content.has_entry = content.has_entry || !drafter.draft(line).entries.is_empty();
+            content.lines.take_if(|_| content.length > MOST_BYTES as u64);
+            if let Some(lines) = &mut content.lines {
+                lines.push((file, line.to_owned()));
+            }
+            Ok(())
+        })?;
+        Ok(content)
+    }
+
+    /// Hands each line of a session to `each`, once, with the number of its file.
+    pub(super) fn each(
+        &self,
+        group: &Group,
+        content: &Content,
+        each: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        match &content.lines {
+            Some(lines) => lines.iter().try_for_each(|(file, line)| each(*file, line)),
+            None => self.lines(group, &mut |file, line, is_new| match is_new {
+                true => each(file, line),
+                false => Ok(()),
+            }),
+        }
     }
 
     /// Puts the files of one session together. An archive and what follows it are one session if
@@ -133,6 +202,45 @@ impl Folder<'_> {
         known.is_ok() && read.is_ok() && found
     }
 
+    /// What is in the lines of these files, headers aside.
+    pub(super) fn known_lines(&self, groups: &[Group]) -> HashSet<[u8; 32]> {
+        let mut known = HashSet::new();
+        for group in groups {
+            // What cannot be read is told when it is imported.
+            let _ = self.lines(group, &mut |_, line, _| {
+                known.insert(print(line));
+                Ok(())
+            });
+        }
+        known
+    }
+
+    /// Whether a file holds a line that is not among these. Its own are then.
+    pub(super) fn has_more(
+        &self,
+        file: &Transcript,
+        known: &mut HashSet<[u8; 32]>,
+    ) -> Result<bool> {
+        let mut has_more = false;
+        self.file_lines(file, &mut |line| {
+            has_more |= known.insert(print(line)) && !is_header(line);
+            Ok(true)
+        })?;
+        Ok(has_more)
+    }
+
+    /// The session that the header of a file names.
+    pub(super) fn session(&self, file: &Transcript) -> Result<Option<String>> {
+        let mut session = None;
+        self.file_lines(file, &mut |line| {
+            let said: Option<Value> = serde_json::from_slice(line).ok().filter(|_| is_header(line));
+            let id = said.as_ref().and_then(|line| line.get("id")).and_then(Value::as_str);
+            session = id.filter(|id| !id.is_empty()).map(str::to_owned);
+            Ok(session.is_none())
+        })?;
+        Ok(session)
+    }
+
     /// The id of the session in quipu's own words, where its file could not have it.
     pub(super) fn own_id(&self, group: &Group) -> Option<String> {
         let file = group.files.last()?;
@@ -146,6 +254,27 @@ impl Folder<'_> {
         });
         own.filter(|_| read.is_ok())
     }
+}
+
+/// The lines of a session of a database, which lie in one file with those of all others.
+struct Rows {
+    lines: Arc<File>,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Rows {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(buffer.len());
+        let read = self.lines.read_at(buffer.get_mut(..left).unwrap_or_default(), self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+fn is_header(line: &[u8]) -> bool {
+    let said: Option<Value> = serde_json::from_slice(line).ok();
+    said.is_some_and(|line| line.get("type").and_then(Value::as_str) == Some("session"))
 }
 
 /// What tells a line from others. What a reset keeps is written once more with another parent, where

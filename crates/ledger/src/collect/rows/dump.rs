@@ -1,0 +1,147 @@
+//! All of a database at once, for an import: the lines of its sessions one after the other in a file
+//! without a name, and what it says about keys. Nothing is remembered of it.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use quipu_transcript::format::{Archive as Why, Format};
+use quipu_transcript::formats::openclaw::OpenClaw;
+use rusqlite::Connection;
+
+use super::event::Event;
+use super::index::index_document;
+use super::open::Database;
+use super::refusal::{Refusal, Stop, theirs};
+use super::tables::Tables;
+use super::task::{self, What};
+use super::{changed, private};
+use crate::collect::select::Selection;
+use crate::{Error, Result};
+
+/// Rows that are read with one statement.
+const PAGE_ROWS: i64 = 4096;
+
+/// What is in a database.
+pub(crate) struct Dump {
+    /// The lines of all sessions.
+    pub(crate) lines: Arc<File>,
+    pub(crate) sessions: Vec<Dumped>,
+    /// What is said about keys, as `sessions.json` would say it.
+    pub(crate) keys: Option<Vec<u8>>,
+    /// Names of what is not read, and why.
+    pub(crate) left_out: Vec<(String, String)>,
+}
+
+/// A session, or a transcript that was put aside.
+pub(crate) struct Dumped {
+    /// The name that its file would have.
+    pub(crate) name: String,
+    pub(crate) session: String,
+    pub(crate) archive: Option<Why>,
+    /// Where its lines are.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+/// Reads the database at `path` under `root`; `claimed` is its path in OpenClaw's own folder.
+pub(crate) fn dump(root: &Path, path: &Path, claimed: &[u8], ledger: &Path) -> Result<Dump> {
+    private::sweep(ledger);
+    let read = Database::open(root, path, ledger).map_err(Stop::from);
+    read.and_then(|database| all(&database, claimed, ledger)).map_err(|stop| match stop {
+        Stop::Theirs(Refusal { why, .. }) => Error::refused(why),
+        Stop::Ours(error) => error,
+        Stop::OutOfTime => Error::Stopped,
+    })
+}
+
+fn all(database: &Database, claimed: &[u8], ledger: &Path) -> Result<Dump, Stop> {
+    // One moment of it: whoever imports has no need to be quick.
+    let conn = &*database.conn.unchecked_transaction().map_err(theirs)?;
+    let tables = Tables::of(conn).map_err(theirs)?;
+    if let Some(missing) = tables.missing() {
+        return Err(Refusal::lasting(missing).into());
+    }
+    let folder = ledger.parent().unwrap_or(Path::new("/"));
+    let failed = || Error::io("write to", folder);
+    let file = tempfile::tempfile_in(folder).map_err(failed())?;
+    let mut out = Counted { file: BufWriter::with_capacity(1 << 16, file), written: 0 };
+    let mut dump = (Vec::new(), Vec::new());
+    for task in task::all(conn, &tables, claimed, &OpenClaw, Selection::default(), &|_| false)? {
+        let name = task.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let name = String::from_utf8_lossy(name).into_owned();
+        let start = out.written;
+        let why = match (task.refusal, &task.what) {
+            (Some(refusal), _) => Some(refusal.why),
+            (None, What::Session(session)) => {
+                rows(conn, &tables, &session.id, &mut out)?;
+                None
+            }
+            (None, What::Archive(archive)) => {
+                archive.copy(conn, &mut out)?.map(|why| format!("damaged: {why}"))
+            }
+        };
+        if let Some(why) = why {
+            dump.1.push((name, why));
+            continue;
+        }
+        let origin = OpenClaw.origin(&task.path);
+        let session = origin.session.unwrap_or_default();
+        let archive = origin.archive;
+        dump.0.push(Dumped { name, session, archive, start, end: out.written });
+    }
+    let keys = index_document(conn, &tables)?;
+    if !database.is_as_it_was() {
+        return Err(changed().into());
+    }
+    let file = out.file.into_inner().map_err(|error| failed()(error.into_error()))?;
+    Ok(Dump { lines: Arc::new(file), sessions: dump.0, keys, left_out: dump.1 })
+}
+
+/// The rows of a session, as lines.
+fn rows(
+    conn: &Connection,
+    tables: &Tables,
+    session: &str,
+    out: &mut dyn Write,
+) -> Result<(), Stop> {
+    let mut statement = conn.prepare_cached(&tables.page()).map_err(theirs)?;
+    let mut after = (i64::MIN, i64::MIN);
+    loop {
+        let mut rows = statement.query((session, after.0, after.1, PAGE_ROWS)).map_err(theirs)?;
+        let mut count = 0;
+        while let Some(row) = rows.next().map_err(theirs)? {
+            let event = Event::of(row).map_err(theirs)?;
+            after = (row.get(4).map_err(theirs)?, row.get(5).map_err(theirs)?);
+            out.write_all(&event.line).map_err(full)?;
+            count += 1;
+        }
+        if count < PAGE_ROWS {
+            return Ok(());
+        }
+    }
+}
+
+/// The disk of the ledger is full, or worse.
+pub(super) fn full(error: std::io::Error) -> Stop {
+    Stop::Ours(Error::io("write to", Path::new("a file without a name"))(error))
+}
+
+/// A file, and how far it was written.
+struct Counted {
+    file: BufWriter<File>,
+    written: u64,
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.written += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}

@@ -1,0 +1,112 @@
+//! What is there already of a session that is to be imported, and what is not.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::super::NativeSession;
+use super::super::work::FORMAT;
+use super::batch::Known;
+use super::path_of;
+use super::read::{Content, Folder, Group};
+use crate::chunks::RecordReader;
+use crate::ids::SessionRow;
+use crate::wire::ImportedFile;
+use crate::{Error, Result, spans};
+
+/// The session of that id, by the name of its source. Whether it was folded in yet does not matter here.
+pub(super) fn known(conn: &Connection, agent: &str, id: &str) -> Result<Option<NativeSession>> {
+    let path = path_of(agent, id)?;
+    let found: Option<(_, Option<_>, bool)> = conn
+        .prepare_cached(
+            "SELECT id, generation, refused IS NOT NULL FROM sources
+              WHERE format = ?1 AND root = x'' AND path = ?2",
+        )?
+        .query_row((FORMAT.name(), path.as_bytes()), |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
+        .optional()?;
+    match found {
+        None => Ok(None),
+        Some((source, Some(generation), false)) => Ok(Some(NativeSession {
+            row: SessionRow(0),
+            agent: agent.to_owned(),
+            id: id.to_owned(),
+            source,
+            generation,
+            origin: FORMAT.origin(path.as_bytes()),
+        })),
+        Some(_) => Err(Error::refused("the session was forgotten here")),
+    }
+}
+
+/// How much of a session is there already; an error if that is something else.
+pub(super) fn compare(
+    reader: &mut RecordReader<'_>,
+    folder: &Folder<'_>,
+    group: &Group,
+    content: &Content,
+    known: Option<NativeSession>,
+) -> Result<Known> {
+    let Some(session) = known else { return Ok(None) };
+    let mut stored = Prefix::of(content.length);
+    spans::stream_from(reader, session.generation, &mut |part| {
+        stored.add(part);
+        Ok(())
+    })?;
+    let mut incoming = Prefix::of(stored.taken);
+    folder.each(group, content, &mut |_, line| {
+        incoming.add(line);
+        Ok(())
+    })?;
+    match stored.hash.finalize() == incoming.hash.finalize() {
+        // It may have gone on since.
+        true => Ok(Some((session, stored.taken))),
+        false => Err(Error::refused(format!(
+            "session {} is there already, with other lines",
+            group.id.escape_debug()
+        ))),
+    }
+}
+
+/// Hands the lines behind the first `skip` bytes to `each`, and counts.
+pub(super) fn new_lines(
+    folder: &Folder<'_>,
+    group: &Group,
+    content: &Content,
+    mut skip: u64,
+    told: &mut [ImportedFile],
+    each: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    for file in &mut *told {
+        file.stored = file.rows;
+    }
+    folder.each(group, content, &mut |file, line| {
+        if skip > 0 {
+            skip = skip.saturating_sub(line.len() as u64);
+            return Ok(());
+        }
+        if let Some(file) = told.get_mut(file) {
+            file.added += 1;
+        }
+        each(line)
+    })
+}
+
+/// A hash of the first bytes of something.
+struct Prefix {
+    hash: blake3::Hasher,
+    taken: u64,
+    most: u64,
+}
+
+impl Prefix {
+    fn of(most: u64) -> Prefix {
+        Prefix { hash: blake3::Hasher::new(), taken: 0, most }
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        let left = usize::try_from(self.most - self.taken).unwrap_or(usize::MAX);
+        let bytes = bytes.get(..left).unwrap_or(bytes);
+        self.hash.update(bytes);
+        self.taken += bytes.len() as u64;
+    }
+}

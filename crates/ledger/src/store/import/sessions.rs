@@ -1,0 +1,375 @@
+//! The sessions of one agent, from its files into the ledger: small ones many at a time, long ones in
+//! pieces.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+
+use quipu_transcript::index::Index;
+use quipu_transcript::native::header;
+use quipu_transcript::time::Timestamp;
+
+use super::super::work::FORMAT;
+use super::super::{NativeSession, Store};
+use super::batch::{Batch, Key, MOST_BYTES, Piece, Step, Waiting};
+use super::find::{AgentFiles, Transcript};
+use super::read::{Content, Folder, Group};
+use super::{OTHER, compare, is_the_ledgers, path_of, said, thread_id};
+use crate::chunks::RecordReader;
+use crate::wire::ImportedFile;
+use crate::{Error, Result, clock};
+
+/// How often a session is compared again that others write to meanwhile.
+const TRIES: usize = 8;
+
+pub(super) struct Import<'a, 'e> {
+    store: &'e mut Store,
+    files: &'a AgentFiles,
+    folder: Folder<'a>,
+    each: &'e mut dyn FnMut(ImportedFile),
+    batch: Batch<'a>,
+    /// What is told of each index.
+    indexes: &'e mut [ImportedFile],
+}
+
+impl<'a, 'e> Import<'a, 'e> {
+    pub(super) fn new(
+        store: &'e mut Store,
+        files: &'a AgentFiles,
+        scratch: &'a Path,
+        indexes: &'e mut [ImportedFile],
+        each: &'e mut dyn FnMut(ImportedFile),
+    ) -> Import<'a, 'e> {
+        let folder = Folder { root: &files.root, scratch };
+        Import { store, files, folder, each, batch: Batch::default(), indexes }
+    }
+
+    /// Imports all of them, with the keys that lead to them.
+    pub(super) fn agent(mut self, indexes: &'a [Index]) -> Result<()> {
+        let mut keys: HashMap<&str, Vec<Key<'a>>> = HashMap::new();
+        for (number, index) in indexes.iter().enumerate() {
+            for binding in &index.bindings {
+                if let Some(session) = binding.session.as_deref() {
+                    keys.entry(session).or_default().push(Key { binding, index: number });
+                }
+            }
+        }
+        let sessions = self.by_session()?;
+        let names: HashSet<&str> = sessions.keys().map(String::as_str).collect();
+        for (name, transcripts) in &sessions {
+            let keys = keys.remove(&**name).unwrap_or_default();
+            let mut groups = self.groups(name, transcripts)?;
+            if let Some(group) = groups.last_mut() {
+                let own = self.folder.own_id(group).or_else(|| thread_id(name, &keys, &names));
+                group.id = own.unwrap_or_else(|| group.id.clone());
+            }
+            // Keys lead to what is live, or was last.
+            let last = groups.pop();
+            for group in groups {
+                self.session(group, Vec::new())?;
+            }
+            if let Some(group) = last {
+                self.session(group, keys)?;
+            }
+        }
+        let bindings = indexes.iter().flat_map(|index| &index.bindings);
+        for id in bindings.filter_map(|binding| binding.session.as_deref()) {
+            let Some(keys) = keys.remove(id) else { continue };
+            let index = keys.first().map_or(0, |key| key.index);
+            match self.without_transcript(id, keys) {
+                Err(error) if !is_the_ledgers(&error) => {
+                    if let Some(told) = self.indexes.get_mut(index) {
+                        (told.why, told.failed) = (Some(said(&error)), true);
+                    }
+                }
+                done => done?,
+            }
+        }
+        self.flush()
+    }
+
+    /// The transcripts of each session. What does not say whose it is, is told of.
+    fn by_session(&mut self) -> Result<BTreeMap<String, Vec<Transcript>>> {
+        let mut sessions: BTreeMap<String, Vec<Transcript>> = BTreeMap::new();
+        for file in &self.files.transcripts {
+            let session = match &file.session {
+                Some(session) => Ok(Some(session.clone())),
+                None => self.folder.session(file),
+            };
+            let why = match session {
+                Ok(Some(session)) => {
+                    sessions.entry(session).or_default().push(file.clone());
+                    continue;
+                }
+                Ok(None) => "no line of it says which session it is".to_owned(),
+                Err(error) if is_the_ledgers(&error) => return Err(error),
+                Err(error) => said(&error),
+            };
+            let told = self.files.told(&file.path, file.kind());
+            (self.each)(ImportedFile { why: Some(why), failed: true, ..told });
+        }
+        Ok(sessions)
+    }
+
+    /// Which of a session's files are one session, the one that goes on last. A copy is one of its
+    /// own if it holds what no other file does; otherwise it is left out.
+    fn groups(&mut self, name: &str, files: &[Transcript]) -> Result<Vec<Group>> {
+        let is_in_rows = files.iter().any(|file| file.archive.is_none() && file.rows.is_some());
+        let (mut copies, mut others): (Vec<Transcript>, Vec<Transcript>) =
+            files.iter().cloned().partition(|file| {
+                // What is in the database goes on there.
+                file.is_copy() || is_in_rows && file.archive.is_none() && file.rows.is_none()
+            });
+        copies.sort_by_key(Transcript::order);
+        if others.is_empty() {
+            others.extend(copies.pop());
+        }
+        let mut groups = self.folder.groups(name, others);
+        if copies.is_empty() {
+            return Ok(groups);
+        }
+        let mut known = self.folder.known_lines(&groups);
+        let mut more = Vec::new();
+        for copy in copies {
+            match self.folder.has_more(&copy, &mut known) {
+                Ok(false) => {
+                    let why = Some("a copy: all of it is in other files".to_owned());
+                    (self.each)(ImportedFile { why, ..self.files.told(&copy.path, OTHER) });
+                }
+                Err(error) if is_the_ledgers(&error) => return Err(error),
+                // Why it cannot be read is found once more when it is imported.
+                Ok(true) | Err(_) => {
+                    let id = format!("{name}.{}", copy.suffix());
+                    more.push(Group { id, files: vec![copy] });
+                }
+            }
+        }
+        groups.splice(..0, more);
+        Ok(groups)
+    }
+
+    /// Counts the keys of a session that is stored.
+    fn count(&mut self, keys: &[Key<'_>], is_new: &[bool]) {
+        for (number, key) in keys.iter().enumerate() {
+            if let Some(told) = self.indexes.get_mut(key.index) {
+                told.stored += 1;
+                told.added += u64::from(is_new.get(number) == Some(&true));
+            }
+        }
+    }
+
+    /// Reads a session and lets it wait for the next transaction; a long one is stored at once.
+    fn session(&mut self, group: Group, keys: Vec<Key<'a>>) -> Result<()> {
+        let mut told = self.told(&group);
+        let step = match self.read(&group, &mut told) {
+            // They are told in order.
+            Ok((content, _)) if !content.is_kept() => {
+                self.flush()?;
+                return self.alone(&group, keys);
+            }
+            Ok((content, known)) => Step::Compare { content, known, keys },
+            // What is wrong with the ledger concerns every file.
+            Err(error) if is_the_ledgers(&error) => return Err(error),
+            Err(error) => {
+                fail(&mut told, &error);
+                Step::Tell
+            }
+        };
+        self.wait(Waiting { step, told, group })
+    }
+
+    /// A session that keys lead to and that has no transcript.
+    fn without_transcript(&mut self, id: &str, keys: Vec<Key<'a>>) -> Result<()> {
+        let group = Group { id: id.to_owned(), files: Vec::new() };
+        let known = compare::known(self.store.ledger.conn(), &self.files.agent, &group.id)?
+            .map(|session| (session, 0));
+        let lines = match known {
+            Some(_) => Vec::new(),
+            None => vec![header(id, None, None, Timestamp(clock::now_ms())).into_bytes()],
+        };
+        let piece = Piece { agent: &self.files.agent, id: id.to_owned(), known, lines, keys };
+        let step = match piece.is_new(self.store.ledger.conn())? {
+            true => Step::Store(piece),
+            false => {
+                self.count(&piece.keys, &[]);
+                Step::Tell
+            }
+        };
+        self.wait(Waiting { step, told: Vec::new(), group })
+    }
+
+    /// Compares what is waiting with what is there. Sessions that were stored together are read
+    /// together, too.
+    fn compare_all(&mut self) -> Result<()> {
+        let conn = self.store.ledger.conn();
+        let mut reader = RecordReader::new(conn);
+        let agent = &*self.files.agent;
+        let mut there = Vec::new();
+        for waiting in self.batch.waiting_mut() {
+            let Waiting { step, told, group } = waiting;
+            let (content, known, keys) = match std::mem::replace(step, Step::Tell) {
+                Step::Compare { content, known, keys } => (content, known, keys),
+                other => {
+                    *step = other;
+                    continue;
+                }
+            };
+            let known = match compare::compare(&mut reader, &self.folder, group, &content, known) {
+                Ok(known) => known,
+                Err(error) if is_the_ledgers(&error) => return Err(error),
+                Err(error) => {
+                    fail(told, &error);
+                    continue;
+                }
+            };
+            let skip = known.as_ref().map_or(0, |(_, length)| *length);
+            let mut lines = Vec::new();
+            compare::new_lines(&self.folder, group, &content, skip, told, &mut |line| {
+                lines.push(line.to_owned());
+                Ok(())
+            })?;
+            let piece = Piece { agent, id: group.id.clone(), known, lines, keys };
+            match piece.is_new(conn)? {
+                true => *step = Step::Store(piece),
+                false => there.extend(piece.keys),
+            }
+        }
+        self.count(&there, &[]);
+        Ok(())
+    }
+
+    fn wait(&mut self, waiting: Waiting<'a>) -> Result<()> {
+        self.batch.push(waiting);
+        match self.batch.is_full() {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    /// Stores all that is waiting. Between two transactions others can write.
+    fn flush(&mut self) -> Result<()> {
+        self.compare_all()?;
+        while !self.batch.is_empty() {
+            let stored = match self.batch.writes() {
+                true => self.store.write(&mut |work| self.batch.store(work))?,
+                false => self.batch.nothing(),
+            };
+            for (waiting, stored) in self.batch.take(stored.len()).into_iter().zip(stored) {
+                match (waiting.step, stored) {
+                    // Somebody else has written to it.
+                    (Step::Store(piece), None) => {
+                        self.alone(&waiting.group, piece.keys)?;
+                        continue;
+                    }
+                    (Step::Store(piece), Some(stored)) => {
+                        self.count(&piece.keys, &stored.is_new);
+                    }
+                    _ => {}
+                }
+                waiting.told.into_iter().for_each(&mut *self.each);
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores a session by itself, in as many transactions as it takes.
+    fn alone(&mut self, group: &Group, keys: Vec<Key<'a>>) -> Result<()> {
+        let mut told = self.told(group);
+        let mut stored = Ok(false);
+        for _ in 0..TRIES {
+            told = self.told(group);
+            stored = self.in_pieces(group, &keys, &mut told);
+            if !matches!(stored, Ok(false)) {
+                break;
+            }
+        }
+        let stored = stored.and_then(|stored| match stored {
+            true => Ok(()),
+            false => Err(Error::refused("another process writes to the session")),
+        });
+        match stored {
+            Ok(()) => {}
+            Err(error) if is_the_ledgers(&error) => return Err(error),
+            Err(error) => fail(&mut told, &error),
+        }
+        told.into_iter().for_each(&mut *self.each);
+        Ok(())
+    }
+
+    /// One try of it. False if others wrote to the session meanwhile.
+    fn in_pieces(
+        &mut self,
+        group: &Group,
+        keys: &[Key<'a>],
+        told: &mut [ImportedFile],
+    ) -> Result<bool> {
+        let (content, known) = self.read(group, told)?;
+        let mut reader = RecordReader::new(self.store.ledger.conn());
+        let known = compare::compare(&mut reader, &self.folder, group, &content, known)?;
+        let (agent, id) = (&*self.files.agent, group.id.clone());
+        let mut piece = Piece { agent, id, known, lines: Vec::new(), keys: Vec::new() };
+        let skip = piece.known.as_ref().map_or(0, |(_, length)| *length);
+        let (mut bytes, mut is_same) = (0, true);
+        compare::new_lines(&self.folder, group, &content, skip, told, &mut |line| {
+            if is_same {
+                piece.lines.push(line.to_owned());
+                bytes += line.len();
+            }
+            if bytes >= MOST_BYTES {
+                bytes = 0;
+                is_same = put(self.store, &mut piece)?.is_some();
+            }
+            Ok(())
+        })?;
+        if !is_same {
+            return Ok(false);
+        }
+        piece.keys = keys.to_vec();
+        let Some(is_new) = put(self.store, &mut piece)? else { return Ok(false) };
+        self.count(keys, &is_new);
+        Ok(true)
+    }
+
+    /// What the files hold, and the session that there is already.
+    fn read(
+        &self,
+        group: &Group,
+        told: &mut [ImportedFile],
+    ) -> Result<(Content, Option<NativeSession>)> {
+        let path = path_of(&self.files.agent, &group.id)?;
+        let content = self.folder.content(group, &FORMAT.origin(path.as_bytes()))?;
+        for (file, rows) in told.iter_mut().zip(&content.rows) {
+            file.rows = *rows;
+        }
+        match compare::known(self.store.ledger.conn(), &self.files.agent, &group.id)? {
+            None if !content.has_entry => Err(Error::refused("no line of it can be read")),
+            known => Ok((content, known)),
+        }
+    }
+
+    /// What is told of a session's files.
+    fn told(&self, group: &Group) -> Vec<ImportedFile> {
+        let told = group.files.iter().map(|file| {
+            let session = Some(group.id.clone());
+            ImportedFile { session, ..self.files.told(&file.path, file.kind()) }
+        });
+        told.collect()
+    }
+}
+
+/// Stores a piece, and says which of its keys are new; then it goes on from there. `None` if the
+/// session is not what it was.
+fn put(store: &mut Store, piece: &mut Piece<'_>) -> Result<Option<Vec<bool>>> {
+    let Some(stored) = store.write(&mut |work| piece.store(work))? else { return Ok(None) };
+    let length = piece.known.as_ref().map_or(0, |(_, length)| *length);
+    let more: usize = piece.lines.drain(..).map(|line| line.len()).sum();
+    piece.known = Some((stored.session, length + more as u64));
+    Ok(Some(stored.is_new))
+}
+
+/// Tells of files that were not imported.
+fn fail(told: &mut [ImportedFile], error: &Error) {
+    for file in told {
+        (file.stored, file.added) = (0, 0);
+        (file.why, file.failed) = (Some(said(error)), true);
+    }
+}

@@ -1,0 +1,98 @@
+//! What can be asked about any session without writing: where it stands, where its branches end, what
+//! is noted about it. Collected sessions answer too, and so does a ledger that can only be read.
+
+use std::path::Path;
+
+use rusqlite::OptionalExtension;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::tree::{self, Branch};
+use super::{Store, fork, meta as notes, sessions};
+use crate::beside::beside;
+use crate::ids::SessionRow;
+use crate::ledger::Ledger;
+use crate::project::rebuild;
+use crate::{Error, Result, query};
+
+/// Opens a ledger to look at its sessions. If the projection has not followed what was appended and
+/// the ledger is in use, it is brought up to that first; a copy is read as it is.
+pub fn open(path: &Path) -> Result<Ledger> {
+    let ledger = Ledger::open_read_only(path)?;
+    if is_behind(&ledger)? && beside(path, "-wal").exists() {
+        // Whoever may not write sees what there is.
+        let _ = Store::open(path).and_then(|mut store| store.settle());
+    }
+    Ok(ledger)
+}
+
+/// Whether the projection lacks what was appended last.
+fn is_behind(ledger: &Ledger) -> Result<bool> {
+    Ok(rebuild::projected(ledger.conn())?.is_none_or(|projected| projected.lag() > 0))
+}
+
+/// The id of a session's leaf; of a collected session, as its agent's own reader finds it. `None`:
+/// nothing was said yet, or it stands before the first entry.
+pub fn leaf(ledger: &Ledger, session: SessionRow) -> Result<Option<String>> {
+    let conn = ledger.conn();
+    match sessions::by_row(conn, session) {
+        // Otherwise its lines say what the projection does not say yet.
+        Ok(_) if !is_behind(ledger)? => Ok(tree::leaf(conn, session)?.map(|leaf| leaf.id)),
+        Ok(_) | Err(Error::Collected { .. }) => {
+            Ok(query::context(ledger, session, None)?.context.leaf)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The tips of a session's tree, oldest first.
+pub fn branches(ledger: &Ledger, session: SessionRow) -> Result<Vec<Branch>> {
+    let mut branches = tree::branches(ledger.conn(), session, None)?;
+    let leaf = leaf(ledger, session)?;
+    for branch in &mut branches {
+        branch.is_current = Some(&branch.tip.id) == leaf.as_ref();
+    }
+    Ok(branches)
+}
+
+/// A label of an entry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Label {
+    /// The entry.
+    pub target: String,
+    /// What it is called.
+    pub label: String,
+}
+
+/// The labels of a session's entries, in the order in which they were first given.
+pub fn labels(ledger: &Ledger, session: SessionRow) -> Result<Vec<Label>> {
+    let labels = fork::labels(ledger.conn(), session)?.into_iter();
+    Ok(labels.map(|(target, label)| Label { target, label }).collect())
+}
+
+/// Everything that is noted about a session. Of a collected one that is what its agent notes, and
+/// what the ledger counts besides.
+pub fn meta(ledger: &Ledger, session: SessionRow) -> Result<Map<String, Value>> {
+    let conn = ledger.conn();
+    match sessions::by_row(conn, session) {
+        Ok(native) => notes::of(conn, &native),
+        Err(Error::Collected { id, .. }) => {
+            let mut fields = notes::counted(conn, session, &id)?;
+            let noted: Option<String> = conn
+                .prepare_cached(
+                    "SELECT k.fields FROM sessions s
+                       JOIN session_keys k
+                         ON k.session_id = s.session_id AND k.format = s.format
+                        AND k.agent = s.agent
+                      WHERE s.id = ?1 ORDER BY k.updated_at DESC LIMIT 1",
+                )?
+                .query_row([session], |row| row.get(0))
+                .optional()?;
+            let noted: Option<Map<String, Value>> =
+                noted.and_then(|fields| serde_json::from_str(&fields).ok());
+            fields.extend(noted.unwrap_or_default());
+            Ok(fields)
+        }
+        Err(error) => Err(error),
+    }
+}
