@@ -39,6 +39,26 @@ struct Piece {
     from: u64,
 }
 
+/// The runs of a generation's own records, in the order of its bytes; `None` if some of its bytes are
+/// another's, or records of its own are there in part.
+pub(crate) fn own_records(
+    conn: &Connection,
+    generation: GenerationId,
+) -> Result<Option<Vec<(i64, i64)>>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT first_seq, last_seq FROM spans WHERE generation = ?1 ORDER BY start",
+    )?;
+    let mut rows = statement.query([generation])?;
+    let mut own = Vec::new();
+    while let Some(row) = rows.next()? {
+        match (row.get(0)?, row.get(1)?) {
+            (Some(first), Some(last)) => own.push((first, last)),
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(own))
+}
+
 /// The runs of records that make up the first `cursor` bytes of a generation, in order.
 pub(crate) fn runs(conn: &Connection, generation: GenerationId) -> Result<Vec<Run>> {
     let mut statement = conn.prepare_cached(

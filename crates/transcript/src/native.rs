@@ -266,6 +266,11 @@ pub fn id_in(line: &str) -> Option<String> {
     Object::read(line.trim_end())?.text("id").map(Cow::into_owned)
 }
 
+/// The thinking level that an entry sets.
+pub fn thinking_level_in(line: &str) -> Option<String> {
+    Object::read(line.trim_end())?.text("thinkingLevel").map(Cow::into_owned)
+}
+
 /// The header of a new session, with its newline.
 pub fn header(id: &str, cwd: Option<&str>, parent: Option<&str>, now: Timestamp) -> String {
     let mut object = Object::default();

@@ -6,6 +6,8 @@
 //! is gone, what became of it. An entry that is not in there is looked for in the other files and in
 //! earlier lives, so that every branch that was ever written can be looked at.
 
+mod recent;
+
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -35,8 +37,16 @@ pub fn context(ledger: &Ledger, session: SessionRow, leaf: Option<&str>) -> Resu
     let conn = &*ledger.conn().unchecked_transaction()?;
     let at = leaf.map_or(At::Leaf, At::Entry);
     let lives = lives(conn, session)?;
-    for life in &lives {
-        if let Some(context) = life.context(conn, at)? {
+    for (place, life) in lives.iter().enumerate() {
+        let recent = match at {
+            At::Leaf if place == 0 => recent::context(conn, life, session)?,
+            _ => None,
+        };
+        let context = match recent {
+            Some(context) => Some(context),
+            None => life.context(conn, at)?,
+        };
+        if let Some(context) = context {
             let Context { messages, .. } = context;
             let (messages, repairs) = pairing::pair(messages);
             return Ok(SessionContext { context: Context { messages, ..context }, repairs });

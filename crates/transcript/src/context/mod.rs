@@ -31,7 +31,7 @@ use serde_json::value::RawValue;
 pub use layout::{Laid, LaidFile, Layout};
 pub use plan::Plan;
 pub use row::Model;
-use row::{Models, Row};
+use row::{Kind, Models, Row};
 use tree::Tree;
 pub use written::{Head, OWN_ID, Writer, line_time};
 
@@ -200,6 +200,34 @@ impl Session {
                 plan::of_path(&self.rows, &self.models, &tree, leaf, &path)
             }
         })
+    }
+
+    /// The plan for the leaf, if it is the same whatever stands before these lines: a compaction or
+    /// a reset is on the path, what it keeps is here, and so is the model. False with it if the
+    /// thinking level is not: then it is the one before.
+    pub fn plan_of_the_end(&self) -> Option<(Plan, bool)> {
+        if self.rules == Rules::ClaudeCode {
+            return None;
+        }
+        let tree = self.tree();
+        let path = tree.path(tree.leaf);
+        let kind = |row: &usize| self.rows.get(*row).map(|row| &row.kind);
+        let boundary = window::window(&self.rows, &tree, &path).boundary?;
+        let (Kind::Compaction(kept) | Kind::Reset(kept)) = kind(&boundary)? else { return None };
+        let is_here = match &kept.first {
+            Some(id) => tree.find(&self.rows, id).is_some(),
+            None => kept.compacted.is_none(),
+        };
+        let says_model = |kind: &Kind| {
+            matches!(kind, Kind::ModelChange(_) | Kind::Message { model: Some(_), .. })
+        };
+        if !is_here || kept.first_index.is_some() || !path.iter().filter_map(kind).any(says_model) {
+            return None;
+        }
+        let mut kinds = path.iter().filter_map(kind);
+        let says_thinking = kinds.any(|kind| matches!(kind, Kind::Thinking(_)));
+        let plan = plan::of_path(&self.rows, &self.models, &tree, tree.leaf, &path);
+        Some((plan, says_thinking))
     }
 
     fn tree(&self) -> Tree {

@@ -79,6 +79,11 @@ impl Plan {
         }
     }
 
+    /// What holds where the lines themselves do not say it.
+    pub fn set_thinking_level(&mut self, level: String) {
+        self.context.thinking_level = level;
+    }
+
     /// How many lines are still wanted.
     pub fn lines_left(&self) -> usize {
         self.steps.len()
