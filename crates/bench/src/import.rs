@@ -145,7 +145,7 @@ pub(crate) fn run(plan: &Plan<'_>, place: &Workplace) -> Result<Report> {
         Unit::Times,
         Target::AtMost(targets.ledger),
     );
-    unchanged.add_rows(&mut report);
+    unchanged.add_rows(&mut report, Target::None);
     match append {
         Some(over) => report.row(
             "one appended line, over no change",

@@ -158,7 +158,7 @@ enum Task {
     /// Keep sessions in the ledger: durable appends, a crowd of writers, contexts, metadata
     Store {
         /// Number of appends of the one client
-        #[arg(long, default_value_t = 500)]
+        #[arg(long, default_value_t = 2000)]
         appends: usize,
         /// Entries of the session whose context is built
         #[arg(long, default_value_t = 10_000)]

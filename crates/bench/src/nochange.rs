@@ -34,7 +34,7 @@ pub(crate) fn run(n_files: usize, seed: u64, place: &Workplace) -> Result<Report
     report.fact("sources that quipu follows", import.sources);
     report.fact("cold import, ms", milliseconds(import.run.wall));
     unchanged.add_facts(&mut report);
-    unchanged.add_rows(&mut report);
+    unchanged.add_rows(&mut report, Target::AtMost(2.5));
     Ok(report)
 }
 
@@ -65,10 +65,11 @@ impl Unchanged {
         report.fact("records added by no change", self.records_added);
     }
 
-    /// Adds what is held against a target.
-    pub(crate) fn add_rows(&self, report: &mut Report) {
+    /// Adds what is held against a target. In a home of few files the walk is over before a process
+    /// has started, so the ratio has one only where there are many.
+    pub(crate) fn add_rows(&self, report: &mut Report, target: Target) {
         let ratio = best(&self.syncs) / best(&self.walks);
-        report.row("no-change sync / walk + stat", ratio, Unit::Times, Target::AtMost(2.5));
+        report.row("no-change sync / walk + stat", ratio, Unit::Times, target);
         report.row(
             "read again by no change",
             self.bytes_read as f64,

@@ -4,13 +4,14 @@
 //! stays inside the root and is not denied there, one file is found once however many paths lead
 //! to it, and a hard link to a denied file is refused.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use foldhash::{HashMap, HashSet};
 use quipu_transcript::format::{Claim, Format, Node, Part};
 use quipu_transcript::names;
 
@@ -208,8 +209,8 @@ pub(crate) fn discover(
     is_known: &dyn Fn(&RootPath, &[u8]) -> bool,
 ) -> Discovery {
     let mut discovery = Discovery::default();
-    let mut walked: HashSet<(&str, u64, u64)> = HashSet::new();
-    let mut files: HashMap<(u64, u64), usize> = HashMap::new();
+    let mut walked: HashSet<(&str, u64, u64)> = HashSet::default();
+    let mut files: HashMap<(u64, u64), usize> = HashMap::default();
     let mut denied: Option<HashSet<(u64, u64)>> = None;
     for (index, root) in roots.iter().enumerate() {
         let state = match fs::metadata(&root.path) {
@@ -233,7 +234,7 @@ pub(crate) fn discover(
             selection: root.selection,
             root: &canonical,
             discovery: &mut discovery,
-            folders: HashSet::new(),
+            folders: HashSet::default(),
             is_link: false,
         };
         let from = walk.discovery.found.len();
@@ -246,7 +247,7 @@ pub(crate) fn discover(
         let mut found = discovery.found.split_off(from);
         found.sort_by(|a, b| a.path.cmp(&b.path));
         // One file is collected once, under the best of its names.
-        let mut best: HashMap<(u64, u64), (bool, bool, usize)> = HashMap::new();
+        let mut best: HashMap<(u64, u64), (bool, bool, usize)> = HashMap::default();
         for (position, found) in found.iter().enumerate() {
             if found.links > 1 || found.is_link || best.contains_key(&found.stat.file()) {
                 let rank = (!is_known(root, &found.path), found.is_link, position);
@@ -427,7 +428,7 @@ impl Walk<'_> {
 /// Every file under the roots, or right beside them, whose name is denied. Only names and inodes
 /// are looked at.
 fn denied_files(roots: &[RootPath]) -> HashSet<(u64, u64)> {
-    let mut files = HashSet::new();
+    let mut files = HashSet::default();
     let mut folders: Vec<(&Path, PathBuf)> = Vec::new();
     for root in roots {
         folders.push((&root.path, root.path.clone()));

@@ -1,7 +1,6 @@
 //! What the ledger knows of each source: where it is, and how far it was read.
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use quipu_transcript::format::{self, Framing};
 use rusqlite::{Connection, Row};
 

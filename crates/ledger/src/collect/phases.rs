@@ -1,10 +1,9 @@
 //! Which files have to wait for which: those that may be copies of each other.
 
-use std::collections::HashMap;
-
 use super::discover::RootPath;
 use super::plan::{Job, Plan};
 use super::{known, read};
+use foldhash::HashMap;
 
 /// At most this many files that are alike are read one after another.
 const MOST_PHASES: usize = 16;
@@ -12,7 +11,7 @@ const MOST_PHASES: usize = 16;
 /// New files that begin alike, or are of one session, may be copies of each other: the longer waits
 /// until the shorter is in the ledger.
 pub(super) fn phases(roots: &[RootPath], plan: Plan) -> Vec<Vec<Job>> {
-    let mut alike: HashMap<Alike, Vec<usize>> = HashMap::new();
+    let mut alike: HashMap<Alike, Vec<usize>> = HashMap::default();
     for (index, job) in plan.jobs.iter().enumerate().filter(|(_, job)| job.known.is_none()) {
         let Some(format) = roots.get(job.root).map(|root| root.format) else { continue };
         let origin = format.origin(&job.path);
@@ -28,7 +27,7 @@ pub(super) fn phases(roots: &[RootPath], plan: Plan) -> Vec<Vec<Job>> {
         }
     }
     alike.retain(|_, jobs| jobs.len() > 1);
-    let mut alike_to: HashMap<usize, Vec<&Alike>> = HashMap::new();
+    let mut alike_to: HashMap<usize, Vec<&Alike>> = HashMap::default();
     for (key, jobs) in &alike {
         for job in jobs {
             alike_to.entry(*job).or_default().push(key);
@@ -37,8 +36,8 @@ pub(super) fn phases(roots: &[RootPath], plan: Plan) -> Vec<Vec<Job>> {
     let mut waiting: Vec<(u64, usize)> =
         alike_to.keys().filter_map(|job| Some((plan.jobs.get(*job)?.size, *job))).collect();
     waiting.sort_unstable();
-    let mut next: HashMap<&Alike, usize> = HashMap::new();
-    let mut phase_of: HashMap<usize, usize> = HashMap::new();
+    let mut next: HashMap<&Alike, usize> = HashMap::default();
+    let mut phase_of: HashMap<usize, usize> = HashMap::default();
     for (_, job) in waiting {
         let keys = alike_to.get(&job).map_or(&[][..], Vec::as_slice);
         let phase = keys.iter().filter_map(|key| next.get(key)).max().copied().unwrap_or(0);

@@ -1,7 +1,6 @@
 //! Compares what is on disk with what the ledger knows: unchanged, grown, renamed, gone, new.
 //! Reads at most a kilobyte of a file, and only where a name changed.
 
-use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
@@ -10,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::discover::{Discovery, Found, RootPath, absolute, path_bytes};
 use super::known::{self, Known};
+use foldhash::{HashMap, HashSet};
 
 /// What one sync has to do.
 #[derive(Debug, Default)]
@@ -114,8 +114,11 @@ impl Comparison<'_> {
         let by_path = known::by_path(self.known);
         let mut homes = Homes {
             of: Vec::with_capacity(self.found.len()),
-            seen: HashSet::with_capacity(self.found.len()),
-            strangers: HashMap::new(),
+            seen: HashSet::with_capacity_and_hasher(
+                self.found.len(),
+                foldhash::fast::RandomState::default(),
+            ),
+            strangers: HashMap::default(),
         };
         for (index, found) in self.found.iter().enumerate() {
             let format = self.roots.get(found.root).map_or("", |root| root.format.name());

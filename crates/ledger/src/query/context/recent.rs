@@ -284,10 +284,10 @@ mod tests {
         for act in acts {
             let Some(entry) = entry(act, &ids) else { continue };
             // What is refused is not there, and nothing else.
-            if let Ok(done) = store.append(&session, &entry.to_string(), Append::default()) {
-                if !matches!(act, Act::Branch(_) | Act::Side) {
-                    ids.push(done.id);
-                }
+            if let Ok(done) = store.append(&session, &entry.to_string(), Append::default())
+                && !matches!(act, Act::Branch(_) | Act::Side)
+            {
+                ids.push(done.id);
             }
         }
         both(&mut store, &session)
