@@ -8,7 +8,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// Batches that were handed over and are not written weigh at most about this much.
-const AHEAD: usize = 24 << 20;
+const AHEAD: usize = 8 << 20;
 
 /// What readers and writer know of each other.
 pub(super) struct Lead {
