@@ -14,7 +14,7 @@ use crate::{paths, zone};
 #[group(skip)]
 pub(crate) struct Args {
     /// Sessions of projects of this name: any part of it, or a path
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     pub(crate) project: Option<String>,
 
     /// Sessions of this agent

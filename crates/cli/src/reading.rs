@@ -43,6 +43,9 @@ struct Dated<'a, T> {
     value: &'a T,
     fresh_as_of: i64,
     pending_bytes: Option<u64>,
+    /// Files that cannot be read, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<usize>,
 }
 
 /// Opens the ledger and brings it up to date. Warns of what is missing from the answer.
@@ -97,8 +100,18 @@ fn refuse_unknown(context: &Context, path: &Path) -> Result<()> {
 
 impl Reading {
     /// How an answer that nothing was found has to end.
-    pub(crate) fn so_far(&self) -> &'static str {
-        if self.freshness.is_behind() { " in what is collected so far" } else { "" }
+    pub(crate) fn so_far(&self) -> String {
+        let freshness = &self.freshness;
+        if freshness.is_behind() {
+            " in what is collected so far".to_owned()
+        } else if !freshness.unreadable.is_empty() {
+            let files = count(freshness.unreadable.len() as u64, "file");
+            format!(" in what can be read; {files} cannot")
+        } else if freshness.pending_bytes.is_none() {
+            format!(" in what was collected by {}", minute(freshness.fresh_as_of))
+        } else {
+            String::new()
+        }
     }
 
     /// The session that `name` means. If it may mean several, the person is asked.
@@ -193,7 +206,8 @@ impl Reading {
     /// Writes one JSON object with what it is worth.
     pub(crate) fn json(&self, context: &mut Context, value: &impl Serialize) -> Result<()> {
         let Freshness { fresh_as_of, pending_bytes, .. } = self.freshness;
-        Ok(context.output.json(&Dated { value, fresh_as_of, pending_bytes })?)
+        let unreadable = Some(self.freshness.unreadable.len()).filter(|files| *files > 0);
+        Ok(context.output.json(&Dated { value, fresh_as_of, pending_bytes, unreadable })?)
     }
 }
 

@@ -133,7 +133,7 @@ fn collector(ledger: &Ledger) -> Result<Option<String>> {
 }
 
 /// Whether a ledger that can be read may still not be written to.
-fn is_about_access(error: &Error) -> bool {
+pub(crate) fn is_about_access(error: &Error) -> bool {
     error.trouble() == Trouble::ReadOnly
         || matches!(error, Error::Io { source, .. }
             if source.kind() == std::io::ErrorKind::PermissionDenied)

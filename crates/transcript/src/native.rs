@@ -216,7 +216,21 @@ impl NewEntry {
                 let message = object.get("message").and_then(|value| Object::read(value.get()));
                 self.role = Some(check_message(&message.unwrap_or_default())?);
             }
-            "label" | "context_edit" => self.refers_to.extend(refers("targetId")?),
+            "label" => self.refers_to.extend(refers("targetId")?),
+            "context_edit" => {
+                self.refers_to.extend(refers("targetId")?);
+                let is_good = object.get("replacement").is_some_and(|replacement| {
+                    let content = Object::read(replacement.get());
+                    let content = content.as_ref().and_then(|content| content.get("content"));
+                    replacement.get() == "null"
+                        || content.is_some_and(|content| Is::Content.holds(content))
+                });
+                if !is_good {
+                    let why =
+                        "`replacement` of a context edit is null, or an object with `content`";
+                    return Err(Refusal::Field(why));
+                }
+            }
             "compaction" => self.refers_to.extend(refers("firstKeptEntryId")?),
             "reset" => {
                 self.refers_to.extend(refers("firstKeptEntryId")?);
@@ -472,6 +486,12 @@ mod tests {
             (r#"{"type":"custom","customType":"a","parentId":"a\u0000b"}"#, "an id is"),
             (r#"{"type":"custom","customType":"a","timestamp":"soon"}"#, "`timestamp`"),
             (r#"{"type":"compaction"}"#, "`summary`"),
+            (r#"{"type":"context_edit","targetId":"a"}"#, "`replacement`"),
+            (r#"{"type":"context_edit","targetId":"a","replacement":"gone"}"#, "`replacement`"),
+            (
+                r#"{"type":"context_edit","targetId":"a","replacement":{"content":5}}"#,
+                "`replacement`",
+            ),
             (r#"{"role":"user","content":[5]}"#, "a block of `content`"),
             (r#"{"role":"user","content":[{"text":"hi"}]}"#, "a block of `content`"),
             (r#"{"type":"custom_message","customType":"a","content":["hi"]}"#, "a block of"),

@@ -60,6 +60,13 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     if let Some(folder) = folder
         && !Path::new(folder).is_dir()
     {
+        if args.run {
+            let why = format!("its folder {} is not there any more", context.show(folder));
+            return Err(cannot(
+                &why,
+                "an agent that is started elsewhere does not find the session",
+            ));
+        }
         let warning = format!("the folder {} is not there any more", context.show(folder));
         context
             .output
@@ -119,9 +126,17 @@ fn command(session: &Session) -> Result<Vec<String>> {
         }
         _ => {}
     }
+    // A name that a transcript brings along is never an option.
+    if [Some(session.id.as_str()), session.key.as_deref()].into_iter().flatten().any(is_option) {
+        return Err(cannot("its agent would take this session's name for an option", &show));
+    }
     format::by_name(&session.format)
         .and_then(|format| format.resume(&session.id, session.key.as_deref()))
         .ok_or_else(|| cannot("no key leads to this session any more", &show))
+}
+
+fn is_option(name: &str) -> bool {
+    name.starts_with('-') || name.rsplit('/').next().is_some_and(|name| name.starts_with('-'))
 }
 
 fn cannot(why: &str, hint: &str) -> CommandError {
@@ -137,7 +152,7 @@ fn start(command: &[String], folder: Option<&str>) -> CommandError {
     };
     let mut process = Command::new(program);
     process.args(arguments);
-    if let Some(folder) = folder.filter(|folder| Path::new(folder).is_dir()) {
+    if let Some(folder) = folder {
         process.current_dir(folder);
     }
     let error = process.exec();

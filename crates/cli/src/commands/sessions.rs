@@ -56,7 +56,10 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     if context.is_json {
         let costs = quipu_ledger::costs(&reading.ledger, &context.prices())?;
         for (mut session, row) in found.sessions.into_iter().zip(found.rows) {
-            session.cost_usd = row.map_or(session.cost_usd, |row| costs.of(row));
+            if let Some(row) = row {
+                session.cost_usd = costs.of(row);
+                session.tokens = costs.tokens(row);
+            }
             reading.json(context, &session)?;
         }
         return Ok(());

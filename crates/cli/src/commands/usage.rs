@@ -10,7 +10,7 @@ use quipu_ledger::{UsageBy, UsageRequest};
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
-use crate::output::{Column, Look, Text, count, day, dollars, short, short_id};
+use crate::output::{Column, Look, ShortIds, Text, count, day, dollars, short};
 use crate::{filters, reading, zone};
 
 /// Show tokens and cost
@@ -129,7 +129,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         chart::fill_gaps(&mut report.lines);
     }
     let hidden = hide(&mut report, args);
-    show(context, args.by, &report, &asked)?;
+    show(context, args.by, &report, &asked, &reading.short_ids()?)?;
     notes::show(context, &report, args.by, hidden, &zone)
 }
 
@@ -144,7 +144,13 @@ fn hide(report: &mut UsageReport, args: &Args) -> usize {
     hidden
 }
 
-fn show(context: &mut Context, by: By, report: &UsageReport, asked: &period::Asked) -> Result<()> {
+fn show(
+    context: &mut Context,
+    by: By,
+    report: &UsageReport,
+    asked: &period::Asked,
+    ids: &ShortIds,
+) -> Result<()> {
     let heading = Text::of(Look::Bold, "Usage").with(Look::Dim, format!("  {}", asked.words));
     context.output.line(heading)?;
     context.output.gap()?;
@@ -176,7 +182,7 @@ fn show(context: &mut Context, by: By, report: &UsageReport, asked: &period::Ask
     let row = |line: &UsageLine, name: Text, look: Look| {
         let mut row = vec![name];
         if layout.has_last {
-            let id = short_id(&line.group);
+            let id = ids.of(&line.group);
             let last = line.session.as_ref().and_then(|session| session.updated_at).map(day);
             let is_total = line.by == "total";
             row.push(Text::of(Look::Good, if is_total { String::new() } else { id }));

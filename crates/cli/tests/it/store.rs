@@ -246,3 +246,27 @@ fn the_script_in_the_documents_runs() {
     assert!(said.contains("said 1 things") && said.contains("said 2 things"), "{said}");
     assert_eq!(self::said(&home, "agent:main:main").len(), 4);
 }
+
+#[test]
+fn a_retry_goes_on_from_what_it_wrote_and_not_past_others() {
+    let home = Home::empty();
+    let id = new(&home);
+    let leaf = home.run(&format!("session begin {id} --text q")).json()["id"].clone();
+    let leaf = leaf.as_str().unwrap();
+    let how = ["session", "append", &id, "--expect-leaf", leaf, "--key", "run7"];
+    let one = "{\"role\":\"assistant\",\"content\":\"part 1\"}\n";
+    let both = format!("{one}{{\"role\":\"assistant\",\"content\":\"part 2\"}}\n");
+    home.feed(&how, one);
+    // Nobody came between: the retry writes the rest.
+    let again = home.feed(&how, &both).json_lines();
+    assert_eq!((&again[0]["repeated"], &again[1]["repeated"]), (&Value::Bool(true), &Value::Null));
+    home.feed(&["session", "append", &id], "{\"role\":\"user\",\"content\":\"else\"}\n");
+    // Somebody did: what is there is told, and nothing is written past them.
+    let three = format!("{both}{{\"role\":\"assistant\",\"content\":\"part 3\"}}\n");
+    let stopped = home.feed(&how, &three);
+    assert_eq!(stopped.code, 1);
+    assert!(stopped.stdout.contains("conflict"), "{}", stopped.stdout);
+    assert_eq!(said(&home, &id), ["q", "part 1", "part 2", "else"]);
+    let empty = home.feed(&["session", "append", &id, "--key", ""], one);
+    assert_eq!(empty.code, 2);
+}

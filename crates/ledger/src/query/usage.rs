@@ -96,7 +96,12 @@ pub fn usage(ledger: &Ledger, request: &UsageRequest<'_>) -> Result<Option<Usage
         }
         total.add(model, &part);
     }
-    Ok(Some(groups.report(&tallies, &total, &models)))
+    let mut report = groups.report(conn, &tallies, &total, &models)?;
+    report.total.unfinished = conn
+        .prepare_cached("SELECT count(*) FROM entries WHERE id < 0 AND role = 'assistant'")?
+        .query_row([], |row| row.get::<_, i64>(0))?
+        .cast_unsigned();
+    Ok(Some(report))
 }
 
 /// One row of sums, with what it cost.

@@ -90,6 +90,9 @@ impl Store {
         session: &NativeSession,
         wanted: &Wanted<'_>,
     ) -> Result<Appended> {
+        if wanted.how.key.is_some_and(str::is_empty) {
+            return Err(Error::refused("an idempotency key is not empty"));
+        }
         loop {
             let (ahead, fold, known) = (&mut self.ahead, &mut self.fold, &mut self.data_version);
             let done = self.ledger.write(|tx| {

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::tree::{self, Branch};
 use super::{Store, fork, meta as notes, sessions};
 use crate::beside::beside;
+use crate::fresh::is_about_access;
 use crate::ids::SessionRow;
 use crate::ledger::Ledger;
 use crate::project::rebuild;
@@ -20,14 +21,17 @@ use crate::{Error, Result, query};
 pub fn open(path: &Path) -> Result<Ledger> {
     let ledger = Ledger::open_read_only(path)?;
     if is_behind(&ledger)? && beside(path, "-wal").exists() {
-        // Whoever may not write sees what there is.
-        let _ = Store::open(path).and_then(|mut store| store.settle());
+        match Store::open(path).and_then(|mut store| store.settle()) {
+            // Whoever may not write sees what there is.
+            Err(error) if !is_about_access(&error) => return Err(error),
+            _ => {}
+        }
     }
     Ok(ledger)
 }
 
-/// Whether the projection lacks what was appended last.
-fn is_behind(ledger: &Ledger) -> Result<bool> {
+/// Whether the projection lacks what was appended last: then branches, labels and notes do, too.
+pub fn is_behind(ledger: &Ledger) -> Result<bool> {
     Ok(rebuild::projected(ledger.conn())?.is_none_or(|projected| projected.lag() > 0))
 }
 

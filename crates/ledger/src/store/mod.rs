@@ -30,7 +30,7 @@ use std::time::Duration;
 
 pub use append::{Append, Appended, Expect};
 pub use fork::{Fork, Forked};
-pub use look::{Label, branches, labels, leaf, meta, open};
+pub use look::{Label, branches, is_behind, labels, leaf, meta, open};
 pub use route::Routed;
 pub(crate) use sessions::by_key;
 pub use sessions::{NativeSession, NewSession};

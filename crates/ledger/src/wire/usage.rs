@@ -36,6 +36,9 @@ pub struct UsageLine {
     pub recorded_usd: f64,
     /// Tokens of responses without a price: `cost_usd` is without them.
     pub unpriced_tokens: u64,
+    /// Of the total: answers that end a file without a newline. They are counted once it comes.
+    #[serde(skip_serializing_if = "is_none")]
+    pub unfinished: u64,
     /// The models of these responses.
     pub unpriced_models: Vec<String>,
     /// All models that answered.
@@ -58,4 +61,9 @@ pub struct UsageSession {
     pub title: Option<String>,
     /// Of its last entry, in milliseconds UTC.
     pub updated_at: Option<i64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]
+fn is_none(number: &u64) -> bool {
+    *number == 0
 }

@@ -40,8 +40,13 @@ fn direct(settings: &Settings, inbound: &Inbound) -> String {
         "" => inbound.sender(),
         peer => peer,
     };
-    let peer = linked(settings, channel, peer).unwrap_or(peer);
-    let peer = escaped(&peer.to_lowercase());
+    let peer = match linked(settings, channel, peer) {
+        Some(name) => name.to_lowercase(),
+        // Somebody else who is called like a person whom others are linked to is not that person.
+        None if is_a_link(settings, peer) => format!("{channel}:{}", peer.to_lowercase()),
+        None => peer.to_lowercase(),
+    };
+    let peer = escaped(&peer);
     match settings.dm_scope {
         // Nobody is told apart.
         _ if peer.is_empty() => settings.main_key.clone(),
@@ -60,8 +65,8 @@ fn direct(settings: &Settings, inbound: &Inbound) -> String {
 fn group(inbound: &Inbound) -> String {
     let channel = &inbound.channel;
     let sort = inbound.chat.as_str();
-    let keeps_case = channel.has_case() && inbound.chat != Chat::Room
-        || (channel.as_str(), inbound.chat) == ("signal", Chat::Group);
+    let keeps_case =
+        channel.has_case() || (channel.as_str(), inbound.chat) == ("signal", Chat::Group);
     let peer = inbound.peer.trim();
     match (peer, &inbound.thread) {
         // A thread that is addressed without what it belongs to.
@@ -102,6 +107,12 @@ fn linked<'a>(settings: &'a Settings, channel: &Channel, peer: &str) -> Option<&
     links
         .find(|(name, ids)| !name.trim().is_empty() && ids.iter().any(is_meant))
         .map(|(name, _)| name.trim())
+}
+
+/// Whether a link has that name.
+fn is_a_link(settings: &Settings, peer: &str) -> bool {
+    let peer = peer.to_lowercase();
+    settings.identity_links.iter().any(|(name, _)| name.trim().to_lowercase() == peer)
 }
 
 /// An account as releases write it: small, and a dash for whatever is no letter or digit.

@@ -121,6 +121,7 @@ impl Chosen {
         let costs = quipu_ledger::costs(&reading.ledger, &context.prices())?;
         for (row, session) in &mut self.sessions {
             session.cost_usd = costs.of(*row);
+            session.tokens = costs.tokens(*row);
         }
         Ok(())
     }

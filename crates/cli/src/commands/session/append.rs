@@ -2,7 +2,8 @@
 
 use std::io::{BufRead, Read};
 
-use quipu_ledger::store::{Append, Expect};
+use quipu_ledger::store::{Append, Appended, Expect};
+use quipu_transcript::native::NewEntry;
 
 use super::super::Context;
 use super::{How, open, tell};
@@ -118,7 +119,17 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         })?;
         // Whoever waits for the answer before it goes on must not wait for ever.
         context.output.flush().map_err(|error| unheard(error.into()))?;
-        leaf = Some(appended.leaf);
+        // What is there already was followed by others, perhaps: the next line goes on from it alone.
+        leaf = Some(if appended.repeated { after(text, appended) } else { appended.leaf });
+    }
+}
+
+/// Where the leaf stood after an entry that was appended before.
+fn after(line: &str, before: Appended) -> Option<String> {
+    match NewEntry::read(line) {
+        Ok(NewEntry { leaf_target: Some(target), .. }) => target,
+        Ok(NewEntry { is_side: true, .. }) => before.leaf,
+        _ => Some(before.id),
     }
 }
 

@@ -106,6 +106,12 @@ fn entry(name: &str) -> Option<&str> {
 /// Opens the ledger to read, and finds a session in it, whoever wrote it.
 fn look(context: &Context, name: &str) -> Result<(Ledger, SessionRow)> {
     let ledger = quipu_ledger::store::open(&context.settings.ledger.value)?;
+    if quipu_ledger::store::is_behind(&ledger)? {
+        context.output.warn(
+            "the ledger cannot be written to: what was appended last is not in the answer",
+            Some("`quipu session context` reads the lines themselves"),
+        );
+    }
     let row = quipu_ledger::find_session(&ledger, name)?;
     Ok((ledger, row))
 }

@@ -184,7 +184,7 @@ impl<'c> Page<'c> {
             Piece::Thinking(words) => self.aside("thinking", words),
             Piece::Call(call) => {
                 self.begin_call()?;
-                let lines = tools::call(call, self.telling.tools, self.room(0));
+                let lines = tools::call(call, self.telling.tools, self.context.output.width());
                 self.laid_out(&lines, "")?;
                 self.last = Last::Call(call.id.as_deref().map(str::to_owned));
                 Ok(())
@@ -200,7 +200,7 @@ impl<'c> Page<'c> {
                 if !follows {
                     self.begin_call()?;
                 }
-                let lines = tools::result(result, is_open, follows, self.room(0));
+                let lines = tools::result(result, is_open, follows, self.context.output.width());
                 self.laid_out(&lines, "")?;
                 self.last = Last::Call(None);
                 Ok(())

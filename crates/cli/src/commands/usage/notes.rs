@@ -8,7 +8,7 @@ use quipu_transcript::prices::AS_OF;
 use super::{By, groups};
 use crate::commands::Context;
 use crate::error::Result;
-use crate::output::{Look, Text, dollars, short};
+use crate::output::{Look, Text, count, dollars, short};
 
 /// At most this many models are named.
 const MOST_NAMED: usize = 5;
@@ -37,6 +37,13 @@ pub(super) fn show(
         let text = format!(
             "* no price is known for {names}: {} tokens are not in the cost",
             short(total.unpriced_tokens)
+        );
+        context.output.line(Text::of(Look::Warning, text))?;
+    }
+    if total.unfinished > 0 {
+        let text = format!(
+            "{} without a newline at the end of a file: counted once it comes",
+            count(total.unfinished, "answer")
         );
         context.output.line(Text::of(Look::Warning, text))?;
     }

@@ -10,6 +10,7 @@ use super::super::listed;
 use super::tally::Tally;
 use super::{Model, UsageBy, UsageRequest, model};
 use crate::Result;
+use crate::ids::SessionRow;
 use crate::wire::{UsageLine, UsageReport, UsageSession};
 
 /// What nothing says.
@@ -161,10 +162,11 @@ impl Groups {
     /// The sums with their names, in order.
     pub(super) fn report(
         mut self,
+        conn: &Connection,
         tallies: &[Tally],
         total: &Tally,
         models: &[Model],
-    ) -> UsageReport {
+    ) -> Result<UsageReport> {
         let mut order: Vec<usize> = (0..tallies.len()).collect();
         let is_time = matches!(self.by, UsageBy::Day | UsageBy::Month);
         order.sort_by(|left, right| {
@@ -180,16 +182,21 @@ impl Groups {
                 }
             }
         });
-        let lines = order
-            .into_iter()
-            .filter_map(|group| {
-                let name = self.names.get_mut(group).map(std::mem::take)?;
-                let line = tallies.get(group)?.line(self.by.name(), name, models);
-                let head = self.heads.get(group).and_then(|head| self.sessions.get(head));
-                Some(UsageLine { session: head.map(|head| head.said.clone()), ..line })
-            })
-            .collect();
-        UsageReport { lines, total: total.line("total", "total".to_owned(), models) }
+        let mut lines = Vec::with_capacity(order.len());
+        for group in order {
+            let (Some(name), Some(tally)) = (self.names.get_mut(group), tallies.get(group)) else {
+                continue;
+            };
+            let line = tally.line(self.by.name(), std::mem::take(name), models);
+            let head = self.heads.get(group).copied();
+            let mut session =
+                head.and_then(|head| self.sessions.get(&head)).map(|head| head.said.clone());
+            if let (Some(head), Some(session)) = (head, &mut session) {
+                session.title = super::super::sessions::title(conn, SessionRow(head))?;
+            }
+            lines.push(UsageLine { session, ..line });
+        }
+        Ok(UsageReport { lines, total: total.line("total", "total".to_owned(), models) })
     }
 }
 
@@ -216,12 +223,6 @@ fn agent(session: &Session) -> String {
 fn sessions(conn: &Connection) -> Result<HashMap<i64, Session>> {
     let mut statement = conn.prepare_cached(
         "SELECT s.id, s.session_id, s.format, s.agent, s.cwd,
-                coalesce(s.title,
-                         (SELECT k.title FROM session_keys k
-                           WHERE k.session_id = s.session_id AND k.format = s.format
-                             AND k.agent = s.agent AND k.title IS NOT NULL
-                           ORDER BY k.updated_at DESC LIMIT 1),
-                         s.first_prompt),
                 s.updated_at,
                 (SELECT p.id FROM sessions p
                   WHERE p.format = s.format AND p.agent = coalesce(s.parent_agent, s.agent)
@@ -234,14 +235,14 @@ fn sessions(conn: &Connection) -> Result<HashMap<i64, Session>> {
         let cwd: Option<String> = row.get(4)?;
         let session = Session {
             id: row.get(1)?,
-            parent: row.get(7)?,
+            parent: row.get(6)?,
             project: None,
             said: UsageSession {
                 format: row.get(2)?,
                 agent: row.get(3)?,
                 cwd,
-                title: row.get(5)?,
-                updated_at: row.get(6)?,
+                title: None,
+                updated_at: row.get(5)?,
             },
         };
         sessions.insert(row.get(0)?, session);

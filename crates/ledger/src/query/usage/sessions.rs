@@ -18,6 +18,11 @@ impl Costs {
     pub fn of(&self, session: SessionRow) -> Option<f64> {
         self.0.get(&session).map_or(Some(0.0), Tally::cost)
     }
+
+    /// All tokens that are billed to it: copies of another session's responses are not.
+    pub fn tokens(&self, session: SessionRow) -> u64 {
+        self.0.get(&session).map_or(0, Tally::total)
+    }
 }
 
 /// What all sessions cost. Reads the sums of quarters of an hour, once.

@@ -56,7 +56,7 @@ impl Tally {
         (self.has_price || self.responses == 0).then_some(rounded(self.recorded + self.priced))
     }
 
-    fn total(&self) -> u64 {
+    pub(super) fn total(&self) -> u64 {
         [self.output, self.cache_read, self.cache_write]
             .into_iter()
             .fold(self.input, u64::saturating_add)
@@ -86,6 +86,7 @@ impl Tally {
         };
         UsageLine {
             by,
+            unfinished: 0,
             group,
             responses: self.responses,
             input: self.input,

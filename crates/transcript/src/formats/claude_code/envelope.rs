@@ -47,6 +47,30 @@ const INJECTED: &[&str] = &[
 
 /// Says who a user text comes from.
 pub(super) fn read(text: Cow<'_, str>) -> Said<'_> {
+    if let Some(prompt) = without_reminders_behind(&text) {
+        return match read(Cow::Owned(prompt.to_owned())) {
+            Said::Prompt(prompt) => Said::Prompt(Cow::Owned(prompt.into_owned())),
+            // What has no words but those of the harness is all theirs.
+            _ => read_whole(text),
+        };
+    }
+    read_whole(text)
+}
+
+/// A prompt without the reminders that stand behind it; `None` if none do.
+fn without_reminders_behind(text: &str) -> Option<&str> {
+    let mut rest = text.trim_end();
+    let mut is_less = false;
+    while let Some(before) = rest.strip_suffix("</system-reminder>")
+        && let Some(start) = before.rfind("<system-reminder>")
+    {
+        rest = rest.get(..start).unwrap_or_default().trim_end();
+        is_less = true;
+    }
+    (is_less && !rest.is_empty()).then_some(rest)
+}
+
+fn read_whole(text: Cow<'_, str>) -> Said<'_> {
     let body = text.trim_start();
     if !body.starts_with(['<', '[', 'S', 'C', 'T']) {
         return Said::Prompt(text);
@@ -177,6 +201,16 @@ mod tests {
         assert_eq!(read(Cow::Owned(text.to_owned())), Said::Prompt(Cow::Borrowed("fix it")));
         let alone = "<system-reminder>a</system-reminder>\n";
         assert_eq!(read(Cow::Borrowed(alone)), Said::Injected(Cow::Borrowed(alone)));
+    }
+
+    #[test]
+    fn reminders_behind_a_prompt_are_stripped() {
+        let text = "fix it\n\n<system-reminder>a</system-reminder>\n<system-reminder>b</system-reminder>\n";
+        assert_eq!(prompt(text).as_deref(), Some("fix it"));
+        // What a person quotes in the middle of a prompt is theirs.
+        let quoted = "why <system-reminder>a</system-reminder> here?";
+        assert_eq!(prompt(quoted).as_deref(), Some(quoted));
+        assert_eq!(prompt("fix</system-reminder>").as_deref(), Some("fix</system-reminder>"));
     }
 
     #[test]

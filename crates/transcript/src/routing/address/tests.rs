@@ -229,7 +229,7 @@ fn conversation(settings: &Settings, inbound: &Inbound) -> Vec<String> {
     let lower = |text: &str| text.trim().to_lowercase();
     let keeps_case = match inbound.chat {
         Chat::Direct => false,
-        Chat::Room => false,
+        Chat::Room => channel == "matrix",
         Chat::Group => matches!(channel.as_str(), "matrix" | "signal"),
         Chat::Channel => channel == "matrix",
     };
@@ -308,4 +308,16 @@ proptest! {
         prop_assert_eq!(first == second, is_one, "{} {}", first, second);
         prop_assert_eq!(first.canonical() == second.canonical(), is_one, "{} {}", first, second);
     }
+}
+
+#[test]
+fn who_is_called_like_a_link_is_somebody_else() {
+    let mut settings = Settings { dm_scope: DmScope::Channel, ..Settings::default() };
+    settings.identity_links.insert("alice".to_owned(), vec!["telegram:821".to_owned()]);
+    let key = |peer: &str| {
+        key_for(&settings, &inbound("telegram", Chat::Direct, peer)).as_str().to_owned()
+    };
+    assert_eq!(key("821"), "agent:main:telegram:dm:alice");
+    assert_ne!(key("ALICE"), key("821"));
+    assert_ne!(key("bob"), key("ALICE"));
 }
