@@ -158,7 +158,7 @@ fn without_base64(text: &str) -> Cow<'_, str> {
 }
 
 /// So many pages of the index are merged with every commit.
-const MERGED_PAGES: i64 = 10;
+const MERGED_PAGES: i64 = 16;
 
 /// Merges some of the pieces that the index was written in. Bounded, whatever the size of the
 /// ledger; the next commit goes on.
