@@ -315,3 +315,35 @@ fn an_empty_transcript() {
        0 B  claude-code/projects/-p/0000beef-0000-4000-8000-000000000001.jsonl
     ");
 }
+
+#[test]
+fn tokens_of_all_sessions_are_what_was_used() {
+    let home = Home::full();
+    // A copy of another session has used nothing of its own.
+    let folder = ".claude/projects/-home-alice-shop";
+    home.fixture(
+        "claude-code/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl",
+        &format!("{folder}/0000c0b1-0000-4000-8000-000000000004.jsonl"),
+    );
+    let sessions = home.run("sessions --all --json").json_lines();
+    let of_sessions: u64 = sessions.iter().map(|session| session["tokens"].as_u64().unwrap()).sum();
+    let used = home.run("usage model --all --json").json_lines();
+    assert!(of_sessions > 0);
+    assert_eq!(Some(of_sessions), used.last().unwrap()["total_tokens"].as_u64());
+}
+
+#[test]
+fn an_agent_is_not_started_elsewhere_and_never_given_options() {
+    let home = Home::small();
+    // None of the fixtures' folders is on this machine.
+    let elsewhere = home.run("resume 00000004-0000-4000-8000-000000000004 --run");
+    assert_eq!(elsewhere.code, 1);
+    assert!(elsewhere.stderr.contains("is not there any more"), "{}", elsewhere.stderr);
+    home.fixture(
+        "claude-code/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl",
+        ".claude/projects/-home-alice-shop/--dangerously-skip-permissions.jsonl",
+    );
+    let run = home.run("resume -- --dangerously-skip-permissions");
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("for an option") && run.stdout.is_empty(), "{}", run.stderr);
+}

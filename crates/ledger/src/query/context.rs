@@ -132,10 +132,7 @@ impl Life {
         spans::stream(conn, self.generation, &mut take)?;
         spans::stream_tail(conn, self.generation, &mut take)?;
         // What is no text becomes some, line by line: a letter that is cut off spoils no newline.
-        let text = match String::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-        };
+        let text = text(bytes);
         let text = text.strip_suffix('\n').unwrap_or(&text);
         let lines: Vec<&str> =
             if text.is_empty() { Vec::new() } else { text.split('\n').collect() };
@@ -184,4 +181,10 @@ impl Life {
         }
         Ok(())
     }
+}
+
+/// Bytes as text; what is none becomes some.
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

@@ -148,7 +148,8 @@ fn describe(conn: &Connection, listed: &Listed) -> Result<Session> {
             messages: number(5)?,
             tool_calls: number(6)?,
             models: turns.models,
-            tokens: turns.tokens,
+            // `Costs` knows.
+            tokens: 0,
             cost_usd: None,
             state: row.get(7)?,
             parent: row.get(8)?,
@@ -246,15 +247,12 @@ fn lines(conn: &Connection, generation: GenerationId) -> Result<u64> {
 #[derive(Default)]
 struct Turns {
     models: Vec<String>,
-    tokens: u64,
     branches: u64,
 }
 
 fn turns(conn: &Connection, session: SessionRow) -> Result<Turns> {
-    let mut statement = conn.prepare_cached(
-        "SELECT parent, model, input_tokens + output_tokens + cache_read_tokens + cache_write_tokens
-           FROM turns WHERE session = ?1 ORDER BY id",
-    )?;
+    let mut statement =
+        conn.prepare_cached("SELECT parent, model FROM turns WHERE session = ?1 ORDER BY id")?;
     let mut rows = statement.query([session])?;
     let mut turns = Turns::default();
     let mut followed: BTreeSet<i64> = BTreeSet::new();
@@ -271,7 +269,6 @@ fn turns(conn: &Connection, session: SessionRow) -> Result<Turns> {
         {
             turns.models.push(model);
         }
-        turns.tokens += row.get::<_, i64>(2)?.cast_unsigned();
     }
     Ok(turns)
 }

@@ -4,9 +4,7 @@
 //! their positions only those are kept, and most of the time only those are looked into, that can
 //! give a higher score than the best thousand so far. `rank` then looks up how long these are.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
-
+use super::highest::{Candidate, Highest, Offered};
 use super::index::{Positions, Posting};
 use super::rank::{longest_with, share};
 use crate::Result;
@@ -15,9 +13,7 @@ use crate::Result;
 pub(crate) struct Leading {
     /// How many words an entry has on average.
     average: f64,
-    most: usize,
-    /// The lowest on top.
-    highest: BinaryHeap<Reverse<Candidate>>,
+    highest: Highest<Posting>,
     /// A word that stands in an entry less often than this cannot be among them.
     least: usize,
     /// For each number of times that it stands there: with more words than this it cannot be.
@@ -33,37 +29,11 @@ const COUNTS: usize = 64;
 /// After so many that were let in it is found anew who cannot be.
 const OFTEN: usize = 64;
 
-struct Candidate {
-    bound: f64,
-    posting: Posting,
-}
-
-impl PartialEq for Candidate {
-    fn eq(&self, other: &Candidate) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Candidate {}
-
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Candidate) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Candidate {
-    fn cmp(&self, other: &Candidate) -> Ordering {
-        self.bound.total_cmp(&other.bound)
-    }
-}
-
 impl Leading {
     /// Keeps `most` of them.
     pub(crate) fn new(average: f64, most: usize) -> Leading {
-        let highest = BinaryHeap::with_capacity(most.saturating_add(1));
-        let longest = [f64::INFINITY; COUNTS];
-        Leading { average, most, highest, least: 0, longest, let_in: 0, is_complete: true }
+        let (highest, longest) = (Highest::new(most), [f64::INFINITY; COUNTS]);
+        Leading { average, highest, least: 0, longest, let_in: 0, is_complete: true }
     }
 
     /// Takes an entry, or leaves it.
@@ -85,17 +55,15 @@ impl Leading {
 
     fn weigh(&mut self, posting: Posting, words: f64) {
         let bound = share(posting.occurrences.count(), words, self.average);
-        if self.highest.len() < self.most {
-            self.highest.push(Reverse(Candidate { bound, posting }));
-            return;
-        }
-        self.is_complete = false;
-        if self.highest.peek().is_some_and(|lowest| lowest.0.bound < bound) {
-            self.highest.pop();
-            self.highest.push(Reverse(Candidate { bound, posting }));
-            self.let_in += 1;
-            if self.let_in % OFTEN == 1 {
-                self.raise();
+        match self.highest.offer(Candidate { bound, of: posting }) {
+            Offered::Taken => {}
+            Offered::Left => self.is_complete = false,
+            Offered::Exchanged => {
+                self.is_complete = false;
+                self.let_in += 1;
+                if self.let_in % OFTEN == 1 {
+                    self.raise();
+                }
             }
         }
     }
@@ -106,7 +74,7 @@ impl Leading {
     fn raise(&mut self) {
         /// More than what rounding can be wrong by.
         const MARGIN: f64 = 1.0 + 1e-9;
-        let Some(lowest) = self.highest.peek().map(|lowest| lowest.0.bound) else { return };
+        let Some(lowest) = self.highest.lowest() else { return };
         self.least = COUNTS;
         for (count, longest) in self.longest.iter_mut().enumerate().rev() {
             *longest = longest_with(count as f64, lowest, self.average) * MARGIN + MARGIN - 1.0;
@@ -118,8 +86,7 @@ impl Leading {
 
     /// Those that are kept, in the order of their entries, and whether none was left.
     pub(crate) fn finish(self) -> (Vec<Posting>, bool) {
-        let mut kept: Vec<Posting> =
-            self.highest.into_iter().map(|candidate| candidate.0.posting).collect();
+        let mut kept: Vec<Posting> = self.highest.into_iter().map(|kept| kept.of).collect();
         kept.sort_unstable_by_key(|posting| posting.entry);
         (kept, self.is_complete)
     }

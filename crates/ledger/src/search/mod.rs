@@ -7,6 +7,7 @@
 
 mod cache;
 mod filter;
+mod highest;
 mod hits;
 pub(crate) mod index;
 mod leading;

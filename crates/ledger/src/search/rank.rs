@@ -9,6 +9,7 @@ use std::collections::BinaryHeap;
 
 use rusqlite::{Connection, OptionalExtension};
 
+use super::highest::{Candidate, Highest};
 use super::index::Totals;
 use super::matching::Matches;
 use crate::Result;
@@ -69,32 +70,6 @@ pub(crate) fn longest_with(count: f64, share: f64, average: f64) -> f64 {
     ((count * (K1 + 1.0) / share - count) / K1 - (1.0 - B)) / B * average
 }
 
-/// An entry and the highest score that it can have.
-struct Candidate {
-    bound: f64,
-    at: usize,
-}
-
-impl PartialEq for Candidate {
-    fn eq(&self, other: &Candidate) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Candidate {}
-
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Candidate) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Candidate {
-    fn cmp(&self, other: &Candidate) -> Ordering {
-        self.bound.total_cmp(&other.bound)
-    }
-}
-
 /// So many of the highest possible scores are tried before all of them are put in order.
 const TRIED_FIRST: usize = 1024;
 
@@ -116,16 +91,11 @@ pub(crate) fn best(
     let bounds = || bounds(weights, matches);
     let first = tried_first(limit);
     if first < matches.len() {
-        let mut highest: BinaryHeap<Reverse<Candidate>> = BinaryHeap::with_capacity(first + 1);
+        let mut highest = Highest::new(first);
         for candidate in bounds() {
-            if highest.len() < first {
-                highest.push(Reverse(candidate));
-            } else if highest.peek().is_some_and(|lowest| lowest.0.bound < candidate.bound) {
-                highest.pop();
-                highest.push(Reverse(candidate));
-            }
+            highest.offer(candidate);
         }
-        let candidates = highest.into_iter().map(|candidate| candidate.0).collect();
+        let candidates = highest.into_iter().collect();
         if let (true, best) = among(conn, weights, matches, limit, candidates)? {
             return Ok(best);
         }
@@ -147,10 +117,10 @@ pub(crate) fn best_of_highest(
 }
 
 /// The matches with the highest scores that they can have.
-fn bounds(weights: &Weights, matches: &Matches) -> impl Iterator<Item = Candidate> {
+fn bounds(weights: &Weights, matches: &Matches) -> impl Iterator<Item = Candidate<usize>> {
     matches.list().iter().enumerate().map(|(at, found)| {
         let words = f64::from(found.occurrences.at_least());
-        Candidate { bound: weights.score(matches.counts(at), words), at }
+        Candidate { bound: weights.score(matches.counts(at), words), of: at }
     })
 }
 
@@ -160,7 +130,7 @@ fn among(
     weights: &Weights,
     matches: &Matches,
     limit: usize,
-    candidates: Vec<Candidate>,
+    candidates: Vec<Candidate<usize>>,
 ) -> Result<(bool, Vec<Scored>)> {
     let mut candidates = BinaryHeap::from(candidates);
     let mut lengths = Lengths::new(conn)?;
@@ -168,7 +138,7 @@ fn among(
     // The best scores so far, the worst of them on top.
     let mut top: BinaryHeap<Reverse<Score>> = BinaryHeap::new();
     let mut is_final = false;
-    while let Some(Candidate { bound, at }) = candidates.pop() {
+    while let Some(Candidate { bound, of: at }) = candidates.pop() {
         if top.len() >= limit && top.peek().is_some_and(|worst| bound < worst.0.0) {
             is_final = true;
             break;

@@ -47,7 +47,8 @@ pub struct Session {
     pub tool_calls: u64,
     /// Models that answered.
     pub models: Vec<String>,
-    /// Tokens of all its turns, those that were read from or written to a cache included.
+    /// Tokens of its responses, each counted once over all sessions, those that were read from or
+    /// written to a cache included.
     pub tokens: u64,
     /// What its responses cost, in US dollars: each counted once over all sessions, without those of
     /// its sub-agents; `null` if none of them has a price.

@@ -295,7 +295,12 @@ fn costs_add_up_and_empty_files_are_listed() {
     assert!(matches!(Story::find(&ledger, "nothing else"), Err(Error::NoMatch { .. })));
     let prices = Prices::default();
     let costs = quipu_ledger::costs(&ledger, &prices).unwrap();
-    let sum: f64 = found.rows.iter().flatten().filter_map(|row| costs.of(*row)).sum();
+    let billed = found.sessions.iter().zip(&found.rows).filter_map(|(session, row)| {
+        let mut session = session.clone();
+        costs.bill((*row)?, &mut session);
+        session.cost_usd
+    });
+    let sum: f64 = billed.sum();
     let request = quipu_ledger::UsageRequest {
         by: quipu_ledger::UsageBy::Day,
         since: None,

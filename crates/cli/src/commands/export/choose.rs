@@ -120,8 +120,7 @@ impl Chosen {
     fn add_costs(&mut self, context: &Context, reading: &Reading) -> Result<()> {
         let costs = quipu_ledger::costs(&reading.ledger, &context.prices())?;
         for (row, session) in &mut self.sessions {
-            session.cost_usd = costs.of(*row);
-            session.tokens = costs.tokens(*row);
+            costs.bill(*row, session);
         }
         Ok(())
     }

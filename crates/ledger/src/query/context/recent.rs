@@ -11,7 +11,7 @@ use quipu_transcript::context::{Context, Session};
 use quipu_transcript::native;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::Life;
+use super::{Life, text};
 use crate::chunks::RecordReader;
 use crate::ids::{EntryId, PackedId, Seq, SessionRow};
 use crate::{Result, spans};
@@ -198,11 +198,6 @@ fn thinking(
         Some(entry) if is_straight && parent == previous => Thinking::Set(entry),
         Some(_) => Thinking::Unclear,
     })
-}
-
-fn text(line: Vec<u8>) -> String {
-    String::from_utf8(line)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 #[cfg(test)]

@@ -8,20 +8,19 @@ use super::{models, part};
 use crate::Result;
 use crate::ids::SessionRow;
 use crate::ledger::Ledger;
+use crate::wire::Session;
 
 /// What sessions cost. Their sub-agents are sessions of their own.
 #[derive(Debug)]
 pub struct Costs(HashMap<SessionRow, Tally>);
 
 impl Costs {
-    /// In US dollars; `None` if nothing of it has a price.
-    pub fn of(&self, session: SessionRow) -> Option<f64> {
-        self.0.get(&session).map_or(Some(0.0), Tally::cost)
-    }
-
-    /// All tokens that are billed to it: copies of another session's responses are not.
-    pub fn tokens(&self, session: SessionRow) -> u64 {
-        self.0.get(&session).map_or(0, Tally::total)
+    /// Fills in what a session used and what that cost: the responses that are billed to it, without
+    /// copies of another session's.
+    pub fn bill(&self, row: SessionRow, session: &mut Session) {
+        let tally = self.0.get(&row);
+        session.tokens = tally.map_or(0, Tally::total);
+        session.cost_usd = tally.map_or(Some(0.0), Tally::cost);
     }
 }
 
