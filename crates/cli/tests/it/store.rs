@@ -269,4 +269,21 @@ fn a_retry_goes_on_from_what_it_wrote_and_not_past_others() {
     assert_eq!(said(&home, &id), ["q", "part 1", "part 2", "else"]);
     let empty = home.feed(&["session", "append", &id, "--key", ""], one);
     assert_eq!(empty.code, 2);
+    // A word of somebody else's is never that of a later line.
+    let own = home.feed(&["session", "append", &id, "--key", "run7#2"], one).json_lines();
+    assert_eq!(own[0]["repeated"], Value::Null);
+    let whole = home.feed(&["session", "append", &id, "--key", "run7"], &both).json_lines();
+    assert_eq!((&whole[0]["id"], &whole[1]["id"]), (&again[0]["id"], &again[1]["id"]));
+}
+
+#[test]
+fn how_to_go_on_with_a_session_that_a_runtime_keeps() {
+    let home = Home::empty();
+    new(&home);
+    snapshot!(home.run("resume agent:main:main"), @"
+    exit 1
+    --- stderr
+    error: no agent of its own goes on with this session: a runtime keeps it here
+    hint: `quipu session begin agent:main:main` begins its next turn, and `quipu session context agent:main:main` is what the model should see then
+    ");
 }

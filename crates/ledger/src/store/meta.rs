@@ -22,6 +22,9 @@ const COUNTED: &[&str] = &[
     "compactionCount",
 ];
 
+/// What follows from the session's entries.
+const FOLLOWING: &[&str] = &["sessionStartedAt", "systemSent"];
+
 /// More bytes than this are no note: every change of one writes all of them again.
 const LONGEST: usize = 1 << 20;
 
@@ -43,6 +46,9 @@ impl Store {
         check(patch)?;
         if let Some(name) = patch.keys().find(|name| COUNTED.contains(&name.as_str())) {
             return Err(Error::refused(format!("`{name}` is counted by the ledger")));
+        }
+        if let Some(name) = patch.keys().find(|name| FOLLOWING.contains(&name.as_str())) {
+            return Err(Error::refused(format!("`{name}` follows from the session's entries")));
         }
         self.write(&mut |work| {
             super::append::still_there(work.tx, session)?;

@@ -38,14 +38,10 @@ pub struct Routed {
     pub reply: Option<String>,
     /// What to begin a turn with; `None` if the message was a command.
     pub message: Option<String>,
-}
-
-impl Routed {
-    /// Whether the conversation begins, so that the files of the workspace have to be put before the
-    /// model.
-    pub fn starts(&self) -> bool {
-        self.created || self.reset.is_some()
-    }
+    /// No turn was begun in the session yet, or none since it started over: the files of the
+    /// workspace have to be put before the model. It stays so until a message is appended, however
+    /// often it is asked, because whoever asked before may not have come that far.
+    pub starts: bool,
 }
 
 impl Store {
@@ -69,6 +65,7 @@ impl Store {
             reply: admission.reply(),
             admission,
             message: None,
+            starts: false,
         };
         if !routed.admission.is_admitted() {
             return Ok(routed);
@@ -79,6 +76,11 @@ impl Store {
             let asked = Asked { settings, inbound, now, zone, chat: &chat, key: &key };
             routed.key = key.as_str().to_owned();
             asked.obey(work, &mut routed)?;
+            routed.starts = match &routed.session {
+                Some(_) if routed.created || routed.reset.is_some() => true,
+                Some(session) => !has_begun(work.tx, session)?,
+                None => false,
+            };
             Ok(routed)
         })
     }
@@ -299,6 +301,25 @@ fn switched_to(conn: &Connection, chat: &SessionKey) -> Result<Option<SessionKey
     let to = fields.get(SWITCHED).and_then(Value::as_str).map(SessionKey::parse);
     let Some(to) = to.filter(|to| to.agent() == chat.agent()) else { return Ok(None) };
     Ok(by_key(conn, &to)?.map(|_| to))
+}
+
+/// Whether a turn was begun in the conversation as it stands: whether there is a message on the path
+/// to the leaf, back to the last reset. What was sent without a model (a mirror) is no turn.
+fn has_begun(conn: &Connection, session: &NativeSession) -> Result<bool> {
+    Ok(conn
+        .prepare_cached(
+            "WITH RECURSIVE path (id, type, speaks) AS (
+                 SELECT e.id, e.type, e.type IN ('message', 'bare') AND NOT e.is_mirror
+                   FROM sessions s JOIN entries e ON e.id = s.leaf WHERE s.id = ?1
+                  UNION ALL
+                 SELECT e.id, e.type, e.type IN ('message', 'bare') AND NOT e.is_mirror
+                   FROM path
+                   JOIN entry_rows child ON child.id = path.id
+                   JOIN entries e ON e.id = child.parent
+                  WHERE path.type <> 'reset' AND NOT path.speaks)
+             SELECT EXISTS (SELECT 1 FROM path WHERE speaks)",
+        )?
+        .query_row([session.row], |row| row.get(0))?)
 }
 
 /// When a session began, or last started over, and when somebody last spoke.

@@ -79,13 +79,25 @@ fn r91_a_turn_begun_on_an_unanswered_prompt_takes_its_place() {
     assert_eq!(said(&mut store, &session, Some(&first.id)), ["lost"]);
     let refused = store.begin_turn(&session, &answer("no"), Append::default());
     assert!(matches!(refused, Err(Error::Refused { .. })));
+    // A parent that is named is the parent.
+    let leaf = store.leaf(&session).unwrap().unwrap().id;
+    let at = |parent: Value| {
+        json!({"type": "message", "parentId": parent, "message": {"role": "user", "content": "at"}})
+            .to_string()
+    };
+    let there = store.begin_turn(&session, &at(json!(leaf)), Append::default()).unwrap();
+    assert_eq!(store.entry(&session, &there.id).unwrap().unwrap().parent, Some(leaf));
+    let root = store.begin_turn(&session, &at(Value::Null), Append::default()).unwrap();
+    assert_eq!(store.entry(&session, &root.id).unwrap().unwrap().parent, None);
+    let lost = store.begin_turn(&session, &at(json!("nobody")), Append::default());
+    assert!(matches!(lost, Err(Error::NoMatch { .. })));
 }
 
 #[test]
 fn a_wrong_leaf_is_a_conflict_that_names_the_right_one() {
     let home = Home::quick();
     let (mut store, session) = store(&home);
-    let at = |leaf| Append { expected_leaf: leaf, key: None };
+    let at = |leaf| Append { expected_leaf: leaf, ..Append::default() };
     let one = store.append(&session, &user("one"), at(Expect::Root)).unwrap();
     let before = home.one::<i64>("SELECT count(*) FROM records");
     for wrong in [Expect::Root, Expect::Entry("nobody")] {
@@ -107,10 +119,23 @@ fn a_retry_finds_its_first_try() {
     store.append(&session, &answer("two"), Append::default()).unwrap();
     // Another process tries again, and does not know what came after.
     let mut other = Store::open(&home.ledger_path()).unwrap();
-    let late = Append { key: Some("run-1"), expected_leaf: Expect::Root };
+    let late = Append { key: Some("run-1"), expected_leaf: Expect::Root, ..Append::default() };
     let again = other.append(&session, &user("one"), late).unwrap();
     assert!(again.repeated && !one.repeated);
     assert_eq!((&again.id, again.seq), (&one.id, one.seq));
+    // Parts of a batch have words that nobody can say.
+    let part = |part| Append { key: Some("run-1"), part, ..Append::default() };
+    let two = other.append(&session, &user("part"), part(2)).unwrap();
+    for word in ["run-1#2", "run-12", "run-1 2"] {
+        let own = Append { key: Some(word), ..Append::default() };
+        assert!(!other.append(&session, &user("own"), own).unwrap().repeated, "{word}");
+    }
+    assert_eq!(other.append(&session, &user("part"), part(2)).unwrap().id, two.id);
+    for word in ["", "run-1\u{1f}2", "a\nb", &"x".repeat(513)] {
+        let bad = Append { key: Some(word), ..Append::default() };
+        let bad = other.append(&session, &user("bad"), bad);
+        assert!(matches!(bad, Err(Error::Refused { .. })), "{word:?}: {bad:?}");
+    }
     // A key is a session's own.
     let session = other.create(&NewSession::default()).unwrap();
     assert!(!other.append(&session, &user("one"), keyed).unwrap().repeated);
@@ -388,6 +413,22 @@ fn r63_a_key_leads_to_sessions_of_its_own_agent_only() {
 }
 
 #[test]
+fn names_that_would_mean_something_else_are_refused() {
+    let home = Home::quick();
+    let (mut store, _) = store(&home);
+    let before = home.one::<i64>("SELECT count(*) FROM records");
+    let last = |id| NewSession { id: Some(id), ..NewSession::default() };
+    for id in ["", "last", "agent:main:main", "a\nb", "a\u{1b}[2J", &"x".repeat(300)] {
+        assert!(matches!(store.create(&last(id)), Err(Error::Refused { .. })), "{id:?}");
+    }
+    for key in ["agent:main:a\nb", "agent:main:\u{7f}", "agent:ma\nin:x", "main", ""] {
+        let new = NewSession { key: Some(key), ..NewSession::default() };
+        assert!(matches!(store.create(&new), Err(Error::Refused { .. })), "{key:?}");
+    }
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), before);
+}
+
+#[test]
 fn r63_what_is_imported_does_not_lead_to_other_agents() {
     let home = Home::new();
     let folder = ".openclaw/agents/main/sessions";
@@ -433,6 +474,8 @@ fn metadata_is_patched_checked_counted_and_kept() {
         json!({"queueMode": "sometimes"}),
         json!({"systemSent": "yes"}),
         json!({"totalTokens": 5}),
+        json!({"sessionStartedAt": 5}),
+        json!({"systemSent": false}),
         json!({"chatType": 5}),
     ] {
         assert!(store.patch_meta(&session, &patch(bad.clone())).is_err(), "{bad}");
@@ -455,6 +498,13 @@ fn a_forgotten_session_cannot_be_written_to() {
     let mut store = Store::open(&home.ledger_path()).unwrap();
     let gone = store.append(&session, &user("more"), Append::default());
     assert!(matches!(gone, Err(Error::NoMatch { .. })), "{gone:?}");
+    // Nothing gets its id again.
+    let same = NewSession { id: Some(&session.id), ..NewSession::default() };
+    let again = store.create(&same).unwrap_err().to_string();
+    assert!(again.contains("was forgotten"), "{again}");
+    let same = Fork { id: Some(&session.id), ..Fork::default() };
+    let again = store.fork(fork.row, &same).unwrap_err().to_string();
+    assert!(again.contains("was forgotten"), "{again}");
     // A fork is a session of its own.
     assert_eq!(said(&mut store, &fork, None), ["CANARY-9f31"]);
     quipu_ledger::forget(&mut home.open(), &fork.id, &mut |_, _| {}).unwrap();
@@ -517,7 +567,7 @@ fn what_is_not_in_the_projection_yet_is_seen_by_all_who_write() {
     let one = store.append(&session, &user("one"), Append::default()).unwrap();
     let two = other.append(&session, &answer("two"), Append::default()).unwrap();
     // Each hangs off the other's last one, knows its ids and its keys.
-    let expected = |id| Append { expected_leaf: Expect::Entry(id), key: None };
+    let expected = |id| Append { expected_leaf: Expect::Entry(id), ..Append::default() };
     let three = store.append(&session, &user("three"), expected(&two.id)).unwrap();
     let key = Append { key: Some("four"), ..expected(&three.id) };
     let four = other.append(&session, &answer("four"), key).unwrap();
@@ -619,7 +669,7 @@ fn the_store_does_what_a_simple_model_does() {
                         let entry = if by_user { user(&text) } else { answer(&text) };
                         let expected_leaf =
                             model.id(model.leaf).map_or(Expect::Root, Expect::Entry);
-                        let how = Append { expected_leaf, key: None };
+                        let how = Append { expected_leaf, ..Append::default() };
                         let done = store.append(&session, &entry, how).unwrap();
                         model.put(&done.id, model.leaf, Some(text), false);
                         users.push(by_user);
@@ -665,7 +715,7 @@ fn the_store_does_what_a_simple_model_does() {
                     }
                     Act::Conflict => {
                         let expected_leaf = Expect::Entry("nobody");
-                        let how = Append { expected_leaf, key: None };
+                        let how = Append { expected_leaf, ..Append::default() };
                         let done = store.append(&session, &user(&text), how);
                         let Err(Error::Conflict { leaf, .. }) = done else {
                             return Err(TestCaseError::fail("no conflict"));
