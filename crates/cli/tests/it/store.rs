@@ -193,6 +193,15 @@ fn metadata_in_and_out() {
     assert_eq!(all["label"], "release");
     assert_eq!(all["mine"][0], 1);
     assert_eq!(home.run(&format!("session meta {id}")).json(), all);
+    let odd = "{\"odd\":\n [1E5, 18446744073709551617, 0.10 ]}";
+    let written = home.feed(&["session", "meta", &id, "--patch", "-"], odd);
+    assert!(written.stdout.contains(r#""odd":[1E5,18446744073709551617,0.10]"#), "{written}");
+    let written = home.run(&format!("session meta {id}"));
+    assert!(written.stdout.contains(r#""odd":[1E5,18446744073709551617,0.10]"#), "{written}");
+    for bad in [r#"{"a":1e400}"#, r#"{"sessionStartedAt":5}"#, "[]", "{\"a\":1"] {
+        let refused = home.feed(&["session", "meta", &id, "--patch", bad], "");
+        assert_eq!(refused.code, 2, "{refused}");
+    }
     let sessions = home.run("sessions --no-sync --all --channel telegram --json").json_lines();
     assert_eq!(sessions.len(), 1);
     let wrong = home.feed(&["session", "meta", &id, "--patch", "{\"sendPolicy\":7}"], "");

@@ -143,7 +143,7 @@ impl Asked<'_> {
         match is_due(&policy, &activity, self.now, self.zone) {
             Some(due) => self.start_over(work, routed, session, due.as_str()),
             None => {
-                let known = meta::noted(work.tx, &session)?;
+                let known = meta::noted(work.tx, &session)?.to_map();
                 let patch: Map<String, Value> = self
                     .origin()
                     .into_iter()
@@ -152,7 +152,7 @@ impl Asked<'_> {
                 // Most messages come from where the last one came from.
                 if !patch.is_empty() {
                     let key = self.spelled(work.tx)?;
-                    bind(work, &session, &key, patch)?;
+                    bind(work, &session, &key, patch.into())?;
                 }
                 routed.session = Some(session);
                 Ok(())
@@ -185,7 +185,7 @@ impl Asked<'_> {
         let reset = NewEntry::read(&json!({"type": "reset", "reason": why}).to_string())?;
         append(work, &session, &reset, Append::default())?;
         let key = self.spelled(work.tx)?;
-        bind(work, &session, &key, self.origin())?;
+        bind(work, &session, &key, self.origin().into())?;
         routed.session = Some(session);
         routed.reset = Some(why);
         Ok(())
@@ -222,7 +222,7 @@ impl Asked<'_> {
         let is_back = own.id == session.id;
         let to = if is_back { Value::Null } else { target.as_str().into() };
         let switch = Map::from_iter([(SWITCHED.to_owned(), to)]);
-        bind(work, &own, &chat, switch)?;
+        bind(work, &own, &chat, switch.into())?;
         routed.key = if is_back { chat } else { target.as_str().to_owned() };
         routed.reply = Some("The conversation goes on in that session.".to_owned());
         routed.session = Some(session);
@@ -298,7 +298,8 @@ fn switched_to(conn: &Connection, chat: &SessionKey) -> Result<Option<SessionKey
     let Some(fields) = meta::of_key(conn, chat.agent().unwrap_or_default(), &key)? else {
         return Ok(None);
     };
-    let to = fields.get(SWITCHED).and_then(Value::as_str).map(SessionKey::parse);
+    let to = fields.get(SWITCHED);
+    let to = to.as_ref().and_then(Value::as_str).map(SessionKey::parse);
     let Some(to) = to.filter(|to| to.agent() == chat.agent()) else { return Ok(None) };
     Ok(by_key(conn, &to)?.map(|_| to))
 }

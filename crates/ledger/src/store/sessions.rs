@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value};
 
 use super::work::{FORMAT, Work};
-use super::{Store, meta};
+use super::{Fields, Store, meta};
 use crate::ids::{GenerationId, SessionRow, SourceId};
 use crate::journal::Event;
 use crate::query::find::LAST;
@@ -103,7 +103,11 @@ pub(super) fn create(work: &mut Work<'_, '_>, new: &NewSession<'_>) -> Result<Na
     {
         return Err(Error::Exists { what: "session of the key", name: key.as_str().to_owned() });
     }
-    meta::check(&new.fields)?;
+    let mut fields = Fields::from(new.fields.clone());
+    meta::check(&fields)?;
+    if let Some(key) = key.as_ref().filter(|_| new.takes_key) {
+        meta::start_anew(work.tx, key, &mut fields)?;
+    }
     let id = match new.id {
         Some(id) => id.to_owned(),
         None => uuid::Uuid::new_v4().to_string(),
@@ -125,7 +129,7 @@ pub(super) fn create(work: &mut Work<'_, '_>, new: &NewSession<'_>) -> Result<Na
     let line = header(&session.id, new.cwd, new.parent, now);
     let seq = work.record(&session, line.as_bytes(), None, None)?;
     session.row = SessionRow(seq.0);
-    bind(work, &session, &key, new.fields.clone())?;
+    bind(work, &session, &key, fields)?;
     Ok(session)
 }
 
@@ -161,7 +165,7 @@ pub(super) fn bind(
     work: &mut Work<'_, '_>,
     session: &NativeSession,
     key: &str,
-    patch: Map<String, Value>,
+    patch: Fields,
 ) -> Result<()> {
     let source = match index_of(work.tx, &session.agent)? {
         Some(source) => source,

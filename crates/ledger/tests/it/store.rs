@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use quipu_ledger::store::{Append, Appended, Expect, Fork, NativeSession, NewSession, Store};
+use quipu_ledger::store::{
+    Append, Appended, Expect, Fields, Fork, NativeSession, NewSession, Store,
+};
 use quipu_ledger::{Error, Generations};
 use quipu_transcript::key::SessionKey;
 use serde_json::{Map, Value, json};
@@ -311,7 +313,7 @@ fn any_session_can_be_looked_at_in_a_ledger_that_is_only_read() {
     };
     let leaf = |name: &str| quipu_ledger::store::leaf(&ledger, of(name)).unwrap();
     let labels = |name: &str| quipu_ledger::store::labels(&ledger, of(name)).unwrap();
-    let meta = |name: &str| quipu_ledger::store::meta(&ledger, of(name)).unwrap();
+    let meta = |name: &str| quipu_ledger::store::meta(&ledger, of(name)).unwrap().to_map();
     assert_eq!(leaf("abc").as_deref(), Some("l"));
     assert_eq!(tips("abc"), [("b".to_owned(), 2, false), ("l".to_owned(), 3, true)]);
     assert_eq!((&*labels("abc")[0].target, &*labels("abc")[0].label), ("a", "first"));
@@ -483,6 +485,76 @@ fn metadata_is_patched_checked_counted_and_kept() {
     home.assert_rebuilds();
     let mut store = Store::open(&home.ledger_path()).unwrap();
     assert_eq!(store.meta(&session).unwrap(), all);
+}
+
+#[test]
+fn numbers_of_metadata_stay_as_they_were_written() {
+    let home = Home::quick();
+    let (mut store, session) = store(&home);
+    let json = r#"{"aa":123456789012345678901234,"ab":{"c":[1E5,0.10]},"ac":9007199254740993.0}"#;
+    let patch = Fields::read(json).unwrap();
+    let inner = json.trim_matches(['{', '}']).to_owned() + "}";
+    let written = |fields: &Fields| serde_json::to_string(fields).unwrap();
+    let all = store.patch_fields(&session, &patch).unwrap();
+    assert!(written(&all).contains(inner.split_at(inner.len() - 1).0), "{}", written(&all));
+    // Others are patched, and it is derived again.
+    store.patch_meta(&session, json!({"label": "x"}).as_object().unwrap()).unwrap();
+    home.assert_rebuilds();
+    let ledger = home.open();
+    let again = quipu_ledger::store::meta(&ledger, session.row).unwrap();
+    assert!(written(&again).contains(inner.split_at(inner.len() - 1).0), "{}", written(&again));
+}
+
+#[test]
+fn what_was_counted_before_an_import_is_counted_on_from() {
+    let home = Home::quick();
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let folder = home.scratch("state/agents/main/sessions");
+    std::fs::create_dir_all(&folder).unwrap();
+    let said = |id: &str, parent: Value, message: &str| {
+        let message: Value = serde_json::from_str(message).unwrap();
+        json!({"type": "message", "id": id, "parentId": parent, "message": message,
+               "timestamp": "2026-01-01T00:00:01.000Z"})
+    };
+    let lines = [
+        json!({"type": "session", "version": 3, "id": "one", "cwd": "/w",
+               "timestamp": "2026-01-01T00:00:00.000Z"}),
+        said("a", Value::Null, &user("hi")),
+        said("b", json!("a"), &answer("ho")),
+    ];
+    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    std::fs::write(folder.join("one.jsonl"), lines).unwrap();
+    // It has counted what is in files that are gone.
+    let noted = json!({"sessionId": "one", "updatedAt": 1_780_000_000_000_i64,
+        "sessionStartedAt": 1_760_000_000_000_i64, "inputTokens": 1000, "totalTokens": 500,
+        "compactionCount": 3, "cacheRead": 0});
+    let index = json!({"agent:main:main": noted});
+    std::fs::write(folder.join("sessions.json"), index.to_string()).unwrap();
+    store.import(&home.scratch("state"), &mut |file| assert!(!file.failed, "{file:?}")).unwrap();
+    let key = SessionKey::parse("agent:main:main");
+    let session = store.by_key(&key).unwrap().unwrap();
+    let meta = store.meta(&session).unwrap();
+    for (name, value) in noted.as_object().unwrap() {
+        assert_eq!(meta.get(name), Some(value), "{name}");
+    }
+    assert_eq!((&meta["outputTokens"], &meta["systemSent"]), (&json!(3), &json!(true)));
+    store.append(&session, &user("more"), Append::default()).unwrap();
+    store.append(&session, &answer("yes"), Append::default()).unwrap();
+    let compaction = json!({"type": "compaction", "summary": "s", "firstKeptEntryId": "b"});
+    store.append(&session, &compaction.to_string(), Append::default()).unwrap();
+    let meta = store.meta(&session).unwrap();
+    assert_eq!((&meta["inputTokens"], &meta["outputTokens"]), (&json!(1007), &json!(6)));
+    assert_eq!((&meta["totalTokens"], &meta["compactionCount"]), (&json!(10), &json!(4)));
+    assert_eq!(meta["sessionStartedAt"], 1_760_000_000_000_i64);
+    assert!(meta["updatedAt"].as_i64() > Some(1_780_000_000_000), "{meta:?}");
+    home.assert_rebuilds();
+    // Another session under the key begins with nothing.
+    let new = NewSession { key: Some(key.as_str()), takes_key: true, ..NewSession::default() };
+    let new = store.create(&new).unwrap();
+    let meta = store.meta(&new).unwrap();
+    assert!(!meta.contains_key("inputTokens") && !meta.contains_key("compactionCount"), "{meta:?}");
+    assert!(meta["sessionStartedAt"].as_i64() > Some(1_780_000_000_000), "{meta:?}");
+    home.assert_rebuilds();
 }
 
 #[test]
