@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let turn = store.begin_turn(&session, &prompt.to_string(), Append::default())?;
         let answer = model(&store.context(&session, None)?.context.messages);
         // If somebody else went on meanwhile, this is an error that names the leaf.
-        let here = Append { expected_leaf: Expect::Entry(&turn.id), key: None };
+        let here = Append { expected_leaf: Expect::Entry(&turn.id), ..Append::default() };
         store.append(&session, &answer.to_string(), here)?;
         println!("{}", answer["content"]);
     }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chunks::RecordReader;
 use crate::ids::{GenerationId, Seq, SourceId};
+use crate::store::Fields;
 use crate::{Result, written};
 
 /// The journal is the first source.
@@ -61,8 +62,12 @@ pub(crate) enum Event {
         /// Where it leads from now on.
         session: String,
         /// Fields that have another value now; `null`: they have none any more.
-        #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
-        patch: serde_json::Map<String, serde_json::Value>,
+        #[serde(
+            default,
+            skip_serializing_if = "Fields::is_empty",
+            deserialize_with = "Fields::deserialize_plain"
+        )]
+        patch: Fields,
     },
     /// Something is odd about an index: kinds and details.
     IndexProblems { at: i64, source: SourceNumber, problems: Vec<(String, String)> },
@@ -92,6 +97,23 @@ pub(crate) enum Event {
 pub(crate) type SourceNumber = i64;
 
 impl Event {
+    /// Reads a line of the journal. What a later version wrote may be unknown here.
+    pub(crate) fn read(line: &[u8]) -> Option<Event> {
+        /// What serde would not leave as it was written in an event.
+        #[derive(Deserialize)]
+        struct Written {
+            #[serde(default)]
+            patch: Fields,
+        }
+        let mut event: Event = serde_json::from_slice(line).ok()?;
+        if let Event::Native { patch, .. } = &mut event
+            && let Ok(written) = serde_json::from_slice::<Written>(line)
+        {
+            *patch = written.patch;
+        }
+        Some(event)
+    }
+
     /// The source it is about; some are about the ledger itself.
     pub(crate) fn source(&self) -> Option<SourceId> {
         match self {
@@ -149,8 +171,7 @@ pub(crate) fn append_aside(tx: &Transaction<'_>, event: &Event) -> Result<Seq> {
 /// Hands every event to `each`, in order.
 pub(crate) fn events(conn: &Connection, each: &mut dyn FnMut(Event)) -> Result<()> {
     lines(conn, &mut |_, line| {
-        // What a later version wrote may be unknown here.
-        if let Ok(event) = serde_json::from_slice(line) {
+        if let Some(event) = Event::read(line) {
             each(event);
         }
     })

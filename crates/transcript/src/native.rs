@@ -2,6 +2,8 @@
 //! are written. Whatever is not understood by those who read the session later is refused here, with
 //! a sentence that says why.
 
+mod check;
+
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
@@ -41,6 +43,16 @@ pub enum Refusal {
     /// Something is missing or is of the wrong kind.
     #[error("{0}")]
     Field(&'static str),
+    /// A field holds something else than it should.
+    #[error("`{field}` of {of} is {should}")]
+    Wrong {
+        /// The field.
+        field: &'static str,
+        /// What it is a field of.
+        of: &'static str,
+        /// What it should be.
+        should: &'static str,
+    },
     /// An id that cannot be used.
     #[error(
         "an id is 1 to {LONGEST_ID} printable characters, not `root`, and does not begin with #"
@@ -85,55 +97,6 @@ pub struct NewEntry {
     fields: Vec<(String, Box<RawValue>)>,
 }
 
-/// Every type, with the fields that it cannot do without: its name, and what it has to be.
-const TYPES: &[(&str, &[(&str, Is)])] = &[
-    ("message", &[("message", Is::Object)]),
-    ("model_change", &[("provider", Is::Text), ("modelId", Is::Text)]),
-    ("thinking_level_change", &[("thinkingLevel", Is::Text)]),
-    ("compaction", &[("summary", Is::Text)]),
-    ("branch_summary", &[("summary", Is::Text)]),
-    ("custom", &[("customType", Is::Text)]),
-    ("custom_message", &[("customType", Is::Text), ("content", Is::Content)]),
-    ("label", &[("targetId", Is::Text)]),
-    ("session_info", &[]),
-    ("usage", &[("usage", Is::Object)]),
-    ("context_edit", &[("targetId", Is::Text)]),
-    ("leaf", &[]),
-    ("reset", &[]),
-];
-
-/// Roles of messages, and whether their content may be left out.
-const ROLES: &[(&str, bool)] = &[
-    ("user", false),
-    ("assistant", false),
-    ("toolResult", false),
-    ("custom", false),
-    ("system", true),
-    ("bashExecution", true),
-];
-
-/// Why a session was reset, in OpenClaw's words.
-const RESETS: &[&str] = &["new", "reset", "idle", "daily", "cron-stale"];
-
-#[derive(Debug, Clone, Copy)]
-enum Is {
-    Text,
-    Object,
-    /// Text, or a list of blocks.
-    Content,
-}
-
-impl Is {
-    fn holds(self, value: &RawValue) -> bool {
-        let first = value.get().as_bytes().first();
-        match self {
-            Is::Text => first == Some(&b'"'),
-            Is::Object => first == Some(&b'{'),
-            Is::Content => matches!(first, Some(b'"' | b'[')),
-        }
-    }
-}
-
 impl NewEntry {
     /// Checks an entry, or a bare message (an object with a role and no type).
     pub fn read(json: &str) -> Result<NewEntry, Refusal> {
@@ -149,7 +112,7 @@ impl NewEntry {
         let type_name = match object.get("type") {
             None if object.has("role") => "message",
             None => return Err(Refusal::Field("an entry needs a type, a bare message a role")),
-            Some(value) => known_type(&text(value).unwrap_or_default())?,
+            Some(value) => check::known_type(&text(value).unwrap_or_default())?,
         };
         let is_bare = !object.has("type");
         let mut entry = NewEntry {
@@ -163,7 +126,7 @@ impl NewEntry {
             fields: Vec::new(),
         };
         if is_bare {
-            entry.role = Some(check_message(&object)?);
+            entry.role = Some(check::message(&object)?);
             entry.fields.push(("message".to_owned(), finished_message(&object)?));
             return Ok(entry);
         }
@@ -183,18 +146,7 @@ impl NewEntry {
     }
 
     fn check(&mut self, object: &Object<'_>) -> Result<(), Refusal> {
-        let needs = TYPES.iter().find(|(name, _)| *name == self.type_name);
-        for (field, is) in needs.map(|(_, needs)| *needs).unwrap_or_default() {
-            if !object.get(field).is_some_and(|value| is.holds(value)) {
-                return Err(Refusal::Field(missing(self.type_name)));
-            }
-        }
-        if let Some(content) = object.get("content")
-            && self.type_name == "custom_message"
-            && !has_blocks(content)
-        {
-            return Err(Refusal::Field("a block of `content` is an object with a `type`"));
-        }
+        check::fields(self.type_name, object)?;
         if let Some(id) = object.some("id") {
             self.id = Some(id_of(id)?);
         }
@@ -203,10 +155,8 @@ impl NewEntry {
             Some(value) if value.get() == "null" => ParentSaid::Root,
             Some(value) => ParentSaid::Id(id_of(value)?),
         };
-        if let Some(time) = object.get("timestamp")
-            && text(time).and_then(|time| Timestamp::from_text(&time)).is_none()
-        {
-            return Err(Refusal::Field("`timestamp` is no ISO 8601 time"));
+        if let Some(time) = object.get("timestamp") {
+            check::timestamp(time)?;
         }
         let refers = |field: &'static str| -> Result<Option<(&'static str, String)>, Refusal> {
             object.some(field).map(|value| Ok((field, id_of(value)?))).transpose()
@@ -214,31 +164,17 @@ impl NewEntry {
         match self.type_name {
             "message" => {
                 let message = object.get("message").and_then(|value| Object::read(value.get()));
-                self.role = Some(check_message(&message.unwrap_or_default())?);
+                self.role = Some(check::message(&message.unwrap_or_default())?);
             }
             "label" => self.refers_to.extend(refers("targetId")?),
             "context_edit" => {
                 self.refers_to.extend(refers("targetId")?);
-                let is_good = object.get("replacement").is_some_and(|replacement| {
-                    let content = Object::read(replacement.get());
-                    let content = content.as_ref().and_then(|content| content.get("content"));
-                    replacement.get() == "null"
-                        || content.is_some_and(|content| Is::Content.holds(content))
-                });
-                if !is_good {
-                    let why =
-                        "`replacement` of a context edit is null, or an object with `content`";
-                    return Err(Refusal::Field(why));
-                }
+                check::replacement(object)?;
             }
             "compaction" => self.refers_to.extend(refers("firstKeptEntryId")?),
             "reset" => {
                 self.refers_to.extend(refers("firstKeptEntryId")?);
-                let reason = object.text("reason").unwrap_or_default();
-                if !RESETS.contains(&&*reason) {
-                    let why = "`reason` of a reset is new, reset, idle, daily or cron-stale";
-                    return Err(Refusal::Field(why));
-                }
+                check::reset(object)?;
             }
             "leaf" => {
                 if !object.has("targetId") {
@@ -344,61 +280,6 @@ fn is_deep(json: &str) -> bool {
     false
 }
 
-fn known_type(name: &str) -> Result<&'static str, Refusal> {
-    let known = TYPES.iter().map(|(known, _)| *known).find(|known| *known == name);
-    known.ok_or_else(|| Refusal::UnknownType(short(name)))
-}
-
-fn missing(type_name: &str) -> &'static str {
-    match type_name {
-        "message" => "a message entry needs `message`",
-        "model_change" => "a model change needs `provider` and `modelId`",
-        "thinking_level_change" => "a change of the thinking level needs `thinkingLevel`",
-        "compaction" => "a compaction needs `summary`",
-        "branch_summary" => "a branch summary needs `summary`",
-        "custom" => "a custom entry needs `customType`",
-        "custom_message" => "a custom message needs `customType` and `content`",
-        "label" => "a label needs `targetId`",
-        "usage" => "a usage entry needs `usage`",
-        _ => "a context edit needs `targetId`",
-    }
-}
-
-fn check_message(message: &Object<'_>) -> Result<&'static str, Refusal> {
-    let role = message.text("role").unwrap_or_default();
-    let Some((role, may_be_empty)) = ROLES.iter().find(|(known, _)| *known == role) else {
-        return Err(Refusal::WrongRole(short(&role)));
-    };
-    match message.get("content") {
-        Some(content) if Is::Content.holds(content) => {}
-        None if *may_be_empty => {}
-        _ => return Err(Refusal::Field("a message's `content` is text or a list of blocks")),
-    }
-    if !message.get("content").is_none_or(has_blocks) {
-        return Err(Refusal::Field("a block of `content` is an object with a `type`"));
-    }
-    if !message.some("usage").is_none_or(|usage| Is::Object.holds(usage)) {
-        return Err(Refusal::Field("`usage` of a message is an object"));
-    }
-    if *role == "toolResult" && message.text("toolCallId").is_none_or(|id| id.is_empty()) {
-        return Err(Refusal::Field("a tool result needs `toolCallId`"));
-    }
-    if *role == "bashExecution" && !message.get("command").is_some_and(|is| Is::Text.holds(is)) {
-        return Err(Refusal::Field("a bash execution needs `command`"));
-    }
-    Ok(role)
-}
-
-/// Whether content is text, or blocks that say what they are.
-fn has_blocks(content: &RawValue) -> bool {
-    if Is::Text.holds(content) {
-        return true;
-    }
-    let blocks: Option<Vec<Object<'_>>> = serde_json::from_str(content.get()).ok();
-    let is_block = |block: &Object<'_>| block.text("type").is_some_and(|kind| !kind.is_empty());
-    blocks.is_some_and(|blocks| blocks.iter().all(is_block))
-}
-
 /// A message in pi's shape: answers and results have lists of blocks.
 fn finished_message(message: &Object<'_>) -> Result<Box<RawValue>, Refusal> {
     let mut message = message.clone();
@@ -428,11 +309,6 @@ fn id_of(value: &RawValue) -> Result<String, Refusal> {
         && id != "root"
         && !id.starts_with('#');
     if is_good { Ok(id.into_owned()) } else { Err(Refusal::Id) }
-}
-
-/// Of a hostile name enough to recognise it.
-fn short(name: &str) -> String {
-    name.chars().take(40).collect()
 }
 
 /// Where JSON ends to be JSON, without a word of it.
@@ -477,7 +353,8 @@ mod tests {
             (r#"{"role":"wizard","content":""}"#, "no role"),
             (r#"{"type":"message","message":{"role":"tool","content":""}}"#, "no role"),
             (r#"{"type":"message","message":{"role":"user"}}"#, "`content`"),
-            (r#"{"type":"message","message":"hi"}"#, "needs `message`"),
+            (r#"{"type":"message","message":"hi"}"#, "`message` of a message is an object"),
+            (r#"{"type":"message","message":null}"#, "needs `message`"),
             (r#"{"role":"toolResult","content":[]}"#, "`toolCallId`"),
             (r#"{"type":"leaf"}"#, "`targetId`"),
             (r#"{"type":"reset"}"#, "`reason`"),
@@ -492,9 +369,52 @@ mod tests {
                 r#"{"type":"context_edit","targetId":"a","replacement":{"content":5}}"#,
                 "`replacement`",
             ),
-            (r#"{"role":"user","content":[5]}"#, "a block of `content`"),
-            (r#"{"role":"user","content":[{"text":"hi"}]}"#, "a block of `content`"),
-            (r#"{"type":"custom_message","customType":"a","content":["hi"]}"#, "a block of"),
+            (r#"{"role":"user","content":[5]}"#, "a block is"),
+            (r#"{"role":"user","content":[{"text":"hi"}]}"#, "a block is"),
+            (r#"{"type":"custom_message","customType":"a","content":["hi"]}"#, "a block is"),
+            (r#"{"role":"user","content":[{"type":"text"}]}"#, "`text`"),
+            (r#"{"role":"user","content":[{"type":"image"}]}"#, "`data`"),
+            (r#"{"role":"assistant","content":[{"type":"thinking","thinking":5}]}"#, "`thinking`"),
+            (r#"{"role":"assistant","content":[{"type":"toolCall","name":"a"}]}"#, "`id`"),
+            (r#"{"role":"assistant","content":[{"type":"toolCall","id":"a"}]}"#, "`name`"),
+            (r#"{"role":"assistant","content":[{"type":"toolCall","id":"","name":"a"}]}"#, "`id`"),
+            (r#"{"role":"assistant","content":[{"type":"tool_use","name":"a"}]}"#, "`id`"),
+            (r#"{"role":"assistant","content":"","model":5}"#, "`model` of an answer is text"),
+            (r#"{"role":"toolResult","toolCallId":"a","content":[],"isError":"no"}"#, "`isError`"),
+            (r#"{"role":"bashExecution","command":"ls","exitCode":"0"}"#, "`exitCode`"),
+            (r#"{"role":"user","content":"","timestamp":"soon"}"#, "`timestamp`"),
+            (r#"{"role":"user","content":"","timestamp":-1}"#, "`timestamp`"),
+            (r#"{"role":"user","content":"","timestamp":1e400}"#, "`timestamp`"),
+            (r#"{"role":"user","content":"","timestamp":true}"#, "`timestamp`"),
+            (r#"{"role":"user","content":"","timestamp":253402300800000}"#, "`timestamp`"),
+            (r#"{"type":"session_info"}"#, "`name`"),
+            (r#"{"type":"session_info","name":5}"#, "`name`"),
+            (r#"{"type":"label","targetId":"a","label":5}"#, "`label`"),
+            (r#"{"type":"label","targetId":"a","label":{}}"#, "`label`"),
+            (r#"{"type":"usage","usage":{"input":-1}}"#, "tokens are whole numbers"),
+            (r#"{"type":"usage","usage":{"output":1.5}}"#, "tokens are whole numbers"),
+            (r#"{"type":"usage","usage":{"cacheRead":1e400}}"#, "tokens are whole numbers"),
+            (r#"{"type":"usage","usage":{"totalTokens":"7"}}"#, "tokens are whole numbers"),
+            (r#"{"type":"usage","usage":{},"model":5}"#, "`model`"),
+            (r#"{"role":"assistant","content":"","usage":{"input":-1}}"#, "tokens are whole"),
+            (r#"{"role":"assistant","content":"","usage":{"cost":{"total":-1}}}"#, "costs"),
+            (r#"{"role":"assistant","content":"","usage":{"cost":{"total":1e400}}}"#, "costs"),
+            (r#"{"type":"compaction","summary":"a","tokensBefore":-5}"#, "`tokensBefore`"),
+            (r#"{"type":"compaction","summary":"a","usage":5}"#, "`usage`"),
+            (r#"{"type":"branch_summary","summary":"a","fromId":5}"#, "`fromId`"),
+            (r#"{"type":"custom_message","customType":"a","content":"","display":1}"#, "`display`"),
+            (r#"{"type":"context_edit","targetId":"a","replacement":{"content":[5]}}"#, "`replace"),
+            (r#"{"type":"custom","customType":"a","timestamp":1706976000000}"#, "`timestamp`"),
+            (r#"{"type":"custom","customType":"a","timestamp":"12345"}"#, "`timestamp`"),
+            (
+                r#"{"type":"custom","customType":"a","timestamp":"+012345-01-01T00:00:00Z"}"#,
+                "`time",
+            ),
+            (
+                r#"{"type":"custom","customType":"a","timestamp":"-000001-01-01T00:00:00Z"}"#,
+                "`time",
+            ),
+            (r#"{"type":"custom","customType":"a","timestamp":"2026-02-30T00:00:00Z"}"#, "`time"),
             (r#"{"role":"assistant","content":"hi","usage":"x"}"#, "`usage`"),
             (r#"{"type":"custom","customType":"a","id":"root"}"#, "an id is"),
             (r##"{"type":"custom","customType":"a","id":"#7"}"##, "an id is"),

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use quipu_ledger::wire::Session;
 use quipu_transcript::format;
+use quipu_transcript::formats::native;
 use serde::Serialize;
 
 use super::Context;
@@ -17,7 +18,8 @@ use crate::reading;
 ///
 /// Prints the command that continues a session where it was started. If the
 /// agent has deleted the transcript, it is given back first, byte for byte, to
-/// where the agent looks for it; a file that is there is never touched.
+/// where the agent looks for it; a file that is there is never touched. A session
+/// that a runtime keeps here has no such command; what its runtime calls is said.
 ///
 /// Examples:
 ///   quipu resume 640a
@@ -129,6 +131,18 @@ fn command(session: &Session) -> Result<Vec<String>> {
     // A name that a transcript brings along is never an option.
     if [Some(session.id.as_str()), session.key.as_deref()].into_iter().flatten().any(is_option) {
         return Err(cannot("its agent would take this session's name for an option", &show));
+    }
+    if session.format == native::NAME {
+        // The key says the same however often its session starts over.
+        let name = session.key.as_deref().unwrap_or(&session.id);
+        let name = quote(name);
+        return Err(cannot(
+            "no agent of its own goes on with this session: a runtime keeps it here",
+            &format!(
+                "`quipu session begin {name}` begins its next turn, and \
+                 `quipu session context {name}` is what the model should see then"
+            ),
+        ));
     }
     format::by_name(&session.format)
         .and_then(|format| format.resume(&session.id, session.key.as_deref()))

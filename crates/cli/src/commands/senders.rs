@@ -4,6 +4,7 @@ use quipu_ledger::store::Store;
 use quipu_ledger::store::senders::{self, SenderFilter, Who};
 use quipu_ledger::wire::Sender;
 use quipu_ledger::{Ledger, Whose};
+use quipu_transcript::routing::admission::EVERYBODY;
 use quipu_transcript::routing::{AgentId, Channel, PairingCode};
 
 use super::Context;
@@ -44,8 +45,11 @@ enum Action {
     List(ListArgs),
     /// Let a sender speak
     ///
-    /// Example:
+    /// `CHANNEL:*` is everybody on the channel who was not denied.
+    ///
+    /// Examples:
     ///   quipu senders allow matrix:@ada:example.org
+    ///   quipu senders allow 'irc:*'
     #[command(verbatim_doc_comment)]
     Allow(OneArgs),
     /// Refuse a sender, who cannot ask to be paired any more either
@@ -256,6 +260,13 @@ impl OneArgs {
             }
             None => match self.sender.split_once(':') {
                 Some((name, id)) => (channel(name)?, id),
+                None if self.sender.trim() == EVERYBODY => {
+                    return Err(CommandError::new("`*` is everybody on one channel: say which")
+                        .hint(
+                            "write telegram:*, or set `direct = \"open\"` under [store.admission] \
+                             for all of them",
+                        ));
+                }
                 None => {
                     let what = format!("cannot tell on which channel `{}` writes", self.sender);
                     return Err(CommandError::new(what)
@@ -263,6 +274,9 @@ impl OneArgs {
                 }
             },
         };
+        if id.trim() == EVERYBODY {
+            return Ok(Who::everybody(agent, channel));
+        }
         Who::new(agent, channel, id).ok_or_else(|| {
             CommandError::new(format!("`{id}` cannot be the id of a sender"))
                 .hint("an id is not empty, and has no control characters")

@@ -31,6 +31,36 @@ fn message(home: &Home, agent: &str, sender: &str) -> Option<String> {
 }
 
 #[test]
+fn r74_everybody_on_a_channel_may_be_allowed() {
+    let home = Home::empty();
+    home.run("senders deny telegram:9");
+    snapshot!(home.run("senders allow telegram:*"), @"
+    exit 0
+    --- stdout
+    telegram:* may speak to agent main now
+    ");
+    assert_eq!(message(&home, "main", "7"), None);
+    assert!(message(&home, "work", "7").is_some(), "another agent's");
+    let denied = home.run("session route --channel telegram --peer 9 --text hi").json();
+    assert_eq!(denied["admitted"], false, "what was decided about somebody counts first");
+    let named = home.run("session route --channel telegram --peer * --text hi").json();
+    assert_eq!(named["admitted"], false, "nobody is called so");
+    snapshot!(home.run("senders allow *"), @r#"
+    exit 2
+    --- stderr
+    error: `*` is everybody on one channel: say which
+    hint: write telegram:*, or set `direct = "open"` under [store.admission] for all of them
+    "#);
+    snapshot!(home.run("senders deny telegram:*"), @r#"
+    exit 2
+    --- stderr
+    error: whoever is not allowed is refused anyway; to let nobody ask either, set `direct = "allowlist"` for the channel
+    "#);
+    assert_eq!(home.run("senders revoke telegram:*").code, 0);
+    assert!(message(&home, "main", "7").is_some());
+}
+
+#[test]
 fn r74_senders_are_decided_about() {
     let home = Home::empty();
     snapshot!(home.run("senders allow telegram:821071206"), @"

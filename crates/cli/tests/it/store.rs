@@ -193,6 +193,15 @@ fn metadata_in_and_out() {
     assert_eq!(all["label"], "release");
     assert_eq!(all["mine"][0], 1);
     assert_eq!(home.run(&format!("session meta {id}")).json(), all);
+    let odd = "{\"odd\":\n [1E5, 18446744073709551617, 0.10 ]}";
+    let written = home.feed(&["session", "meta", &id, "--patch", "-"], odd);
+    assert!(written.stdout.contains(r#""odd":[1E5,18446744073709551617,0.10]"#), "{written}");
+    let written = home.run(&format!("session meta {id}"));
+    assert!(written.stdout.contains(r#""odd":[1E5,18446744073709551617,0.10]"#), "{written}");
+    for bad in [r#"{"a":1e400}"#, r#"{"sessionStartedAt":5}"#, "[]", "{\"a\":1"] {
+        let refused = home.feed(&["session", "meta", &id, "--patch", bad], "");
+        assert_eq!(refused.code, 2, "{refused}");
+    }
     let sessions = home.run("sessions --no-sync --all --channel telegram --json").json_lines();
     assert_eq!(sessions.len(), 1);
     let wrong = home.feed(&["session", "meta", &id, "--patch", "{\"sendPolicy\":7}"], "");
@@ -269,4 +278,21 @@ fn a_retry_goes_on_from_what_it_wrote_and_not_past_others() {
     assert_eq!(said(&home, &id), ["q", "part 1", "part 2", "else"]);
     let empty = home.feed(&["session", "append", &id, "--key", ""], one);
     assert_eq!(empty.code, 2);
+    // A word of somebody else's is never that of a later line.
+    let own = home.feed(&["session", "append", &id, "--key", "run7#2"], one).json_lines();
+    assert_eq!(own[0]["repeated"], Value::Null);
+    let whole = home.feed(&["session", "append", &id, "--key", "run7"], &both).json_lines();
+    assert_eq!((&whole[0]["id"], &whole[1]["id"]), (&again[0]["id"], &again[1]["id"]));
+}
+
+#[test]
+fn how_to_go_on_with_a_session_that_a_runtime_keeps() {
+    let home = Home::empty();
+    new(&home);
+    snapshot!(home.run("resume agent:main:main"), @"
+    exit 1
+    --- stderr
+    error: no agent of its own goes on with this session: a runtime keeps it here
+    hint: `quipu session begin agent:main:main` begins its next turn, and `quipu session context agent:main:main` is what the model should see then
+    ");
 }

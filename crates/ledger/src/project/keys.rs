@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::session::Name;
 use crate::ids::{Seq, SourceId};
+use crate::store::Fields;
 use crate::{Result, indexes};
 
 /// What the journal says about a key.
@@ -68,7 +69,7 @@ pub(crate) fn patch(
     source: SourceId,
     key: &str,
     session: &str,
-    patch: &Map<String, Value>,
+    patch: &Fields,
 ) -> Result<()> {
     let before: Option<(Option<String>, String)> = tx
         .prepare_cached(
@@ -78,16 +79,11 @@ pub(crate) fn patch(
         .optional()?;
     let (led_to, mut fields) = match before {
         Some((session, fields)) => (session, serde_json::from_str(&fields).unwrap_or_default()),
-        None => (None, Map::new()),
+        None => (None, Fields::default()),
     };
-    for (name, value) in patch {
-        match value {
-            Value::Null => fields.remove(name),
-            value => fields.insert(name.clone(), value.clone()),
-        };
-    }
-    let binding = Binding::of(key, Some(session.to_owned()), fields);
-    if led_to.as_deref() != Some(session) || patch.keys().any(|name| is_about_parents(name)) {
+    fields.change(patch);
+    let binding = Binding::of(key, Some(session.to_owned()), fields.to_map());
+    if led_to.as_deref() != Some(session) || patch.names().any(is_about_parents) {
         let noted = Noted {
             key,
             session: Some(session),
@@ -97,7 +93,10 @@ pub(crate) fn patch(
         };
         note(tx, seq, source, &noted)?;
     }
-    replace(tx, source, &[binding], &[])
+    match home(tx, source)? {
+        Some((format, agent)) => show(tx, source, (format, &agent), &binding, &fields.json()),
+        None => Ok(()),
+    }
 }
 
 /// Fields that say whom a session works for.
@@ -206,31 +205,44 @@ pub(crate) fn replace(
             .execute((source, key))?;
     }
     for binding in changed {
-        let text = |name: &str| binding.fields.get(name).and_then(Value::as_str);
-        let number = |name: &str| binding.fields.get(name).and_then(Value::as_i64);
-        tx.prepare_cached(
-            "INSERT OR REPLACE INTO session_keys
-                (source, key, format, agent, session_id, parent_key, channel, chat_type, title,
-                 model, total_tokens, updated_at, is_archived, fields)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-        )?
-        .execute(rusqlite::params![
-            source,
-            binding.key,
-            format,
-            agent,
-            binding.session,
-            binding.parent_key,
-            channel(binding),
-            text("chatType"),
-            text("label").or_else(|| text("displayName")).or_else(|| text("subject")),
-            text("model"),
-            number("totalTokens"),
-            binding.updated_at,
-            binding.is_archived,
-            serde_json::to_string(&binding.fields).unwrap_or_default(),
-        ])?;
+        let fields = serde_json::to_string(&binding.fields).unwrap_or_default();
+        show(tx, source, (format, &agent), binding, &fields)?;
     }
+    Ok(())
+}
+
+/// Shows what is noted about one key.
+fn show(
+    tx: &Connection,
+    source: SourceId,
+    (format, agent): (&str, &str),
+    binding: &Binding,
+    fields: &str,
+) -> Result<()> {
+    let text = |name: &str| binding.fields.get(name).and_then(Value::as_str);
+    let number = |name: &str| binding.fields.get(name).and_then(Value::as_i64);
+    tx.prepare_cached(
+        "INSERT OR REPLACE INTO session_keys
+            (source, key, format, agent, session_id, parent_key, channel, chat_type, title,
+             model, total_tokens, updated_at, is_archived, fields)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+    )?
+    .execute(rusqlite::params![
+        source,
+        binding.key,
+        format,
+        agent,
+        binding.session,
+        binding.parent_key,
+        channel(binding),
+        text("chatType"),
+        text("label").or_else(|| text("displayName")).or_else(|| text("subject")),
+        text("model"),
+        number("totalTokens"),
+        binding.updated_at,
+        binding.is_archived,
+        fields,
+    ])?;
     Ok(())
 }
 

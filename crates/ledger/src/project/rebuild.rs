@@ -228,7 +228,7 @@ fn slice(
                 count += 1;
             }
             _ => {
-                if let Ok(event) = serde_json::from_slice::<Event>(&reader.read(seq)?) {
+                if let Some(event) = Event::read(&reader.read(seq)?) {
                     fold.event(tx, seq, &event)?;
                 }
             }

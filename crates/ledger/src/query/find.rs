@@ -23,7 +23,7 @@ pub(crate) const FAMILY: &str = "
     )";
 
 /// What the newest session is called.
-const LAST: &str = "last";
+pub(crate) const LAST: &str = "last";
 
 /// The session that `name` means: its id or an unambiguous beginning of it, `AGENT/ID`, the key
 /// that leads to it, or `last`.

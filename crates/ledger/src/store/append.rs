@@ -44,6 +44,29 @@ pub struct Append<'a> {
     pub expected_leaf: Expect<'a>,
     /// A word of the writer's own for this append. A second one with the same word finds the first.
     pub key: Option<&'a str>,
+    /// Which of several appends under one word it is; 0 where there is only one. So a batch needs a
+    /// single word, and no word that anybody could say is that of a part of another's batch.
+    pub part: u64,
+}
+
+/// An idempotency key of more bytes than this is refused.
+const LONGEST_KEY: usize = 512;
+
+impl Append<'_> {
+    /// What the append is remembered by.
+    fn stored_key(&self) -> Result<Option<String>> {
+        let Some(key) = self.key else { return Ok(None) };
+        if key.is_empty() || key.len() > LONGEST_KEY || key.chars().any(char::is_control) {
+            return Err(Error::refused(format!(
+                "an idempotency key is 1 to {LONGEST_KEY} printable characters"
+            )));
+        }
+        Ok(Some(match self.part {
+            0 => key.to_owned(),
+            // No key has it.
+            part => format!("{key}\u{1f}{part}"),
+        }))
+    }
 }
 
 /// What was appended.
@@ -90,9 +113,8 @@ impl Store {
         session: &NativeSession,
         wanted: &Wanted<'_>,
     ) -> Result<Appended> {
-        if wanted.how.key.is_some_and(str::is_empty) {
-            return Err(Error::refused("an idempotency key is not empty"));
-        }
+        let key = wanted.how.stored_key()?;
+        let key = key.as_deref();
         loop {
             let (ahead, fold, known) = (&mut self.ahead, &mut self.fold, &mut self.data_version);
             let done = self.ledger.write(|tx| {
@@ -112,11 +134,10 @@ impl Store {
                 }
                 let tip = ahead.tip(tx, session, cursor, projected)?;
                 let view = View { conn: tx, session, tip: Some(tip) };
-                let Checked { id, parent, line, .. } = match check(&view, wanted)? {
+                let Checked { id, parent, line, .. } = match check(&view, wanted, key)? {
                     Ok(checked) => checked,
                     Err(before) => return Ok(Some((before, 0))),
                 };
-                let key = wanted.how.key;
                 let (seq, start) =
                     written::append(tx, session.generation, line.as_bytes(), None, key)?;
                 let node = Node::appended(wanted.entry, id.clone(), parent, seq);
@@ -170,20 +191,26 @@ pub(super) fn append(
     let tx = work.tx;
     still_there(tx, session)?;
     let view = View::settled(tx, session);
-    let checked = match check(&view, &Wanted { entry, how, begins_turn: false })? {
+    let key = how.stored_key()?;
+    let key = key.as_deref();
+    let checked = match check(&view, &Wanted { entry, how, begins_turn: false }, key)? {
         Ok(checked) => checked,
         Err(before) => return Ok(before),
     };
-    let seq = work.record(session, checked.line.as_bytes(), how.key, None)?;
+    let seq = work.record(session, checked.line.as_bytes(), key, None)?;
     work.settle()?;
     let leaf = view.leaf()?.map(|leaf| leaf.id);
     Ok(Appended { id: checked.id, seq, leaf, repeated: false })
 }
 
 /// What is to be written; or what an earlier try with the same key has written.
-fn check(view: &View<'_>, wanted: &Wanted<'_>) -> Result<Result<Checked, Appended>> {
+fn check(
+    view: &View<'_>,
+    wanted: &Wanted<'_>,
+    key: Option<&str>,
+) -> Result<Result<Checked, Appended>> {
     let (session, entry, how) = (view.session, wanted.entry, wanted.how);
-    if let Some(key) = how.key
+    if let Some(key) = key
         && let Some(before) = first_try(view, key)?
     {
         return Ok(Err(before));
@@ -202,10 +229,11 @@ fn check(view: &View<'_>, wanted: &Wanted<'_>) -> Result<Result<Checked, Appende
     }
     let unanswered = leaf.as_ref().filter(|leaf| wanted.begins_turn && leaf.is_message_of("user"));
     let parent = match (&entry.parent, unanswered) {
-        (_, Some(unanswered)) => unanswered.parent.clone(),
+        // Whoever says where it hangs knows what is there.
+        (ParentSaid::Root, _) => None,
+        (ParentSaid::Id(id), _) => Some(view.known("parentId", id)?.id),
+        (ParentSaid::Unsaid, Some(unanswered)) => unanswered.parent.clone(),
         (ParentSaid::Unsaid, None) => leaf.map(|leaf| leaf.id),
-        (ParentSaid::Root, None) => None,
-        (ParentSaid::Id(id), None) => Some(view.known("parentId", id)?.id),
     };
     for (field, id) in &entry.refers_to {
         view.known(field, id)?;

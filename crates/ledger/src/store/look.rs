@@ -5,10 +5,9 @@ use std::path::Path;
 
 use rusqlite::OptionalExtension;
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use super::tree::{self, Branch};
-use super::{Store, fork, meta as notes, sessions};
+use super::{Fields, Store, fork, meta as notes, sessions};
 use crate::beside::beside;
 use crate::fresh::is_about_access;
 use crate::ids::SessionRow;
@@ -76,12 +75,13 @@ pub fn labels(ledger: &Ledger, session: SessionRow) -> Result<Vec<Label>> {
 
 /// Everything that is noted about a session. Of a collected one that is what its agent notes, and
 /// what the ledger counts besides.
-pub fn meta(ledger: &Ledger, session: SessionRow) -> Result<Map<String, Value>> {
+pub fn meta(ledger: &Ledger, session: SessionRow) -> Result<Fields> {
     let conn = ledger.conn();
     match sessions::by_row(conn, session) {
         Ok(native) => notes::of(conn, &native),
         Err(Error::Collected { id, .. }) => {
-            let mut fields = notes::counted(conn, session, &id)?;
+            let mut fields = Fields::default();
+            notes::count(conn, session, &id, None, &mut fields)?;
             let noted: Option<String> = conn
                 .prepare_cached(
                     "SELECT k.fields FROM sessions s
@@ -92,9 +92,8 @@ pub fn meta(ledger: &Ledger, session: SessionRow) -> Result<Map<String, Value>> 
                 )?
                 .query_row([session], |row| row.get(0))
                 .optional()?;
-            let noted: Option<Map<String, Value>> =
-                noted.and_then(|fields| serde_json::from_str(&fields).ok());
-            fields.extend(noted.unwrap_or_default());
+            let noted: Option<Fields> = noted.and_then(|noted| serde_json::from_str(&noted).ok());
+            fields.change(&noted.unwrap_or_default());
             Ok(fields)
         }
         Err(error) => Err(error),

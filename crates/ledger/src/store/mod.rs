@@ -13,6 +13,7 @@
 mod ahead;
 mod append;
 mod context;
+mod fields;
 mod follow;
 mod fork;
 mod import;
@@ -29,6 +30,7 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use append::{Append, Appended, Expect};
+pub use fields::Fields;
 pub use fork::{Fork, Forked};
 pub use look::{Label, branches, is_behind, labels, leaf, meta, open};
 pub use route::Routed;

@@ -38,14 +38,10 @@ pub struct Routed {
     pub reply: Option<String>,
     /// What to begin a turn with; `None` if the message was a command.
     pub message: Option<String>,
-}
-
-impl Routed {
-    /// Whether the conversation begins, so that the files of the workspace have to be put before the
-    /// model.
-    pub fn starts(&self) -> bool {
-        self.created || self.reset.is_some()
-    }
+    /// No turn was begun in the session yet, or none since it started over: the files of the
+    /// workspace have to be put before the model. It stays so until a message is appended, however
+    /// often it is asked, because whoever asked before may not have come that far.
+    pub starts: bool,
 }
 
 impl Store {
@@ -69,6 +65,7 @@ impl Store {
             reply: admission.reply(),
             admission,
             message: None,
+            starts: false,
         };
         if !routed.admission.is_admitted() {
             return Ok(routed);
@@ -79,6 +76,11 @@ impl Store {
             let asked = Asked { settings, inbound, now, zone, chat: &chat, key: &key };
             routed.key = key.as_str().to_owned();
             asked.obey(work, &mut routed)?;
+            routed.starts = match &routed.session {
+                Some(_) if routed.created || routed.reset.is_some() => true,
+                Some(session) => !has_begun(work.tx, session)?,
+                None => false,
+            };
             Ok(routed)
         })
     }
@@ -141,7 +143,7 @@ impl Asked<'_> {
         match is_due(&policy, &activity, self.now, self.zone) {
             Some(due) => self.start_over(work, routed, session, due.as_str()),
             None => {
-                let known = meta::noted(work.tx, &session)?;
+                let known = meta::noted(work.tx, &session)?.to_map();
                 let patch: Map<String, Value> = self
                     .origin()
                     .into_iter()
@@ -150,7 +152,7 @@ impl Asked<'_> {
                 // Most messages come from where the last one came from.
                 if !patch.is_empty() {
                     let key = self.spelled(work.tx)?;
-                    bind(work, &session, &key, patch)?;
+                    bind(work, &session, &key, patch.into())?;
                 }
                 routed.session = Some(session);
                 Ok(())
@@ -183,7 +185,7 @@ impl Asked<'_> {
         let reset = NewEntry::read(&json!({"type": "reset", "reason": why}).to_string())?;
         append(work, &session, &reset, Append::default())?;
         let key = self.spelled(work.tx)?;
-        bind(work, &session, &key, self.origin())?;
+        bind(work, &session, &key, self.origin().into())?;
         routed.session = Some(session);
         routed.reset = Some(why);
         Ok(())
@@ -220,7 +222,7 @@ impl Asked<'_> {
         let is_back = own.id == session.id;
         let to = if is_back { Value::Null } else { target.as_str().into() };
         let switch = Map::from_iter([(SWITCHED.to_owned(), to)]);
-        bind(work, &own, &chat, switch)?;
+        bind(work, &own, &chat, switch.into())?;
         routed.key = if is_back { chat } else { target.as_str().to_owned() };
         routed.reply = Some("The conversation goes on in that session.".to_owned());
         routed.session = Some(session);
@@ -296,9 +298,29 @@ fn switched_to(conn: &Connection, chat: &SessionKey) -> Result<Option<SessionKey
     let Some(fields) = meta::of_key(conn, chat.agent().unwrap_or_default(), &key)? else {
         return Ok(None);
     };
-    let to = fields.get(SWITCHED).and_then(Value::as_str).map(SessionKey::parse);
+    let to = fields.get(SWITCHED);
+    let to = to.as_ref().and_then(Value::as_str).map(SessionKey::parse);
     let Some(to) = to.filter(|to| to.agent() == chat.agent()) else { return Ok(None) };
     Ok(by_key(conn, &to)?.map(|_| to))
+}
+
+/// Whether a turn was begun in the conversation as it stands: whether there is a message on the path
+/// to the leaf, back to the last reset. What was sent without a model (a mirror) is no turn.
+fn has_begun(conn: &Connection, session: &NativeSession) -> Result<bool> {
+    Ok(conn
+        .prepare_cached(
+            "WITH RECURSIVE path (id, type, speaks) AS (
+                 SELECT e.id, e.type, e.type IN ('message', 'bare') AND NOT e.is_mirror
+                   FROM sessions s JOIN entries e ON e.id = s.leaf WHERE s.id = ?1
+                  UNION ALL
+                 SELECT e.id, e.type, e.type IN ('message', 'bare') AND NOT e.is_mirror
+                   FROM path
+                   JOIN entry_rows child ON child.id = path.id
+                   JOIN entries e ON e.id = child.parent
+                  WHERE path.type <> 'reset' AND NOT path.speaks)
+             SELECT EXISTS (SELECT 1 FROM path WHERE speaks)",
+        )?
+        .query_row([session.row], |row| row.get(0))?)
 }
 
 /// When a session began, or last started over, and when somebody last spoke.

@@ -6,8 +6,8 @@
 //! strangers an hour on one channel can make the ledger grow.
 
 use quipu_transcript::routing::admission::{
-    self, Admission, AdmissionSettings, Known, PairingCode, REQUEST_STANDS, Request, Standing,
-    sender_id,
+    self, Admission, AdmissionSettings, EVERYBODY, Known, PairingCode, REQUEST_STANDS, Request,
+    Standing, sender_id,
 };
 use quipu_transcript::routing::{AgentId, Channel, Inbound};
 use rusqlite::{Connection, OptionalExtension};
@@ -32,6 +32,11 @@ impl Who {
     /// `None` if it cannot be an id: nothing, or full of control characters, or far too long.
     pub fn new(agent: AgentId, channel: Channel, sender: &str) -> Option<Who> {
         Some(Who { agent, channel, sender: sender_id(sender)? })
+    }
+
+    /// Everybody on a channel about whom nothing else was decided.
+    pub fn everybody(agent: AgentId, channel: Channel) -> Who {
+        Who { agent, channel, sender: EVERYBODY.to_owned() }
     }
 
     fn of(inbound: &Inbound) -> Option<Who> {
@@ -106,6 +111,12 @@ impl Store {
 
     /// From now on they may not speak, and not ask either.
     pub fn deny(&mut self, who: &Who, now: i64) -> Result<Sender> {
+        if who.sender == EVERYBODY {
+            return Err(Error::refused(
+                "whoever is not allowed is refused anyway; \
+                 to let nobody ask either, set `direct = \"allowlist\"` for the channel",
+            ));
+        }
         self.decide(who, "denied", now)
     }
 
@@ -236,9 +247,11 @@ fn known(conn: &Connection, who: &Who) -> Result<Known> {
     let (agent, channel) = (who.agent.as_str(), who.channel.as_str());
     let state: Option<String> = conn
         .prepare_cached(
-            "SELECT state FROM senders WHERE agent = ?1 AND channel = ?2 AND sender = ?3",
+            // What was decided about themselves counts before what was about everybody.
+            "SELECT state FROM senders WHERE agent = ?1 AND channel = ?2 AND sender IN (?3, ?4)
+              ORDER BY sender = ?4 LIMIT 1",
         )?
-        .query_row((agent, channel, &who.sender), |row| row.get(0))
+        .query_row((agent, channel, &who.sender, EVERYBODY), |row| row.get(0))
         .optional()?;
     let standing = state.map(|state| match state.as_str() {
         "allowed" => Standing::Allowed,

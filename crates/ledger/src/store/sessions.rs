@@ -10,9 +10,10 @@ use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value};
 
 use super::work::{FORMAT, Work};
-use super::{Store, meta};
+use super::{Fields, Store, meta};
 use crate::ids::{GenerationId, SessionRow, SourceId};
 use crate::journal::Event;
+use crate::query::find::LAST;
 use crate::{Error, Result, clock, written};
 
 /// The agent that there is without any configuration.
@@ -91,22 +92,33 @@ pub(super) fn create(work: &mut Work<'_, '_>, new: &NewSession<'_>) -> Result<Na
     if AgentId::parse(agent).ok().as_ref().map(AgentId::as_str) != Some(agent) {
         return Err(Error::refused("an agent's name is small letters, digits, - and _"));
     }
+    let is_printable = |text: &str| !text.chars().any(char::is_control);
+    if let Some(key) = &key
+        && !is_printable(key.as_str())
+    {
+        return Err(Error::refused("a key has no control characters"));
+    }
     if let (Some(key), false) = (&key, new.takes_key)
         && by_key(work.tx, key)?.is_some()
     {
         return Err(Error::Exists { what: "session of the key", name: key.as_str().to_owned() });
     }
-    meta::check(&new.fields)?;
+    let mut fields = Fields::from(new.fields.clone());
+    meta::check(&fields)?;
+    if let Some(key) = key.as_ref().filter(|_| new.takes_key) {
+        meta::start_anew(work.tx, key, &mut fields)?;
+    }
     let id = match new.id {
         Some(id) => id.to_owned(),
         None => uuid::Uuid::new_v4().to_string(),
     };
-    let is_printable = |text: &str| !text.chars().any(char::is_control);
     let path = native::transcript_path(agent, &id)
-        // What looks like a key is looked for as one.
-        .filter(|_| is_printable(&id) && !id.starts_with("agent:"))
+        // What looks like a key is looked for as one, and the last one is called so already.
+        .filter(|_| is_printable(&id) && !id.starts_with("agent:") && id != LAST)
         .ok_or_else(|| {
-            Error::refused("a session's id is 1 to 180 printable characters, and no key")
+            Error::refused(format!(
+                "a session's id is 1 to 180 printable characters, no key, and not `{LAST}`"
+            ))
         })?;
     let key = match &key {
         Some(key) => key.as_str().to_owned(),
@@ -117,7 +129,7 @@ pub(super) fn create(work: &mut Work<'_, '_>, new: &NewSession<'_>) -> Result<Na
     let line = header(&session.id, new.cwd, new.parent, now);
     let seq = work.record(&session, line.as_bytes(), None, None)?;
     session.row = SessionRow(seq.0);
-    bind(work, &session, &key, new.fields.clone())?;
+    bind(work, &session, &key, fields)?;
     Ok(session)
 }
 
@@ -129,8 +141,18 @@ pub(super) fn begin(
     path: &str,
 ) -> Result<NativeSession> {
     let tx = work.tx;
-    if source_of(tx, path.as_bytes())?.is_some() {
-        return Err(Error::Exists { what: "session", name: id });
+    if let Some(source) = source_of(tx, path.as_bytes())? {
+        let is_forgotten: bool = tx
+            .prepare_cached("SELECT refused IS NOT NULL FROM sources WHERE id = ?1")?
+            .query_row([source], |row| row.get(0))?;
+        return Err(match is_forgotten {
+            // Its mark promises that nothing of that name is kept again.
+            true => Error::refused(format!(
+                "session {} was forgotten here, and no other gets its id",
+                id.escape_debug()
+            )),
+            false => Error::Exists { what: "session", name: id },
+        });
     }
     let (source, generation) = written::begin(tx, KIND, native::NAME, b"", path.as_bytes())?;
     let origin = FORMAT.origin(path.as_bytes());
@@ -143,7 +165,7 @@ pub(super) fn bind(
     work: &mut Work<'_, '_>,
     session: &NativeSession,
     key: &str,
-    patch: Map<String, Value>,
+    patch: Fields,
 ) -> Result<()> {
     let source = match index_of(work.tx, &session.agent)? {
         Some(source) => source,

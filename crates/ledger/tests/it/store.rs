@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use quipu_ledger::store::{Append, Appended, Expect, Fork, NativeSession, NewSession, Store};
+use quipu_ledger::store::{
+    Append, Appended, Expect, Fields, Fork, NativeSession, NewSession, Store,
+};
 use quipu_ledger::{Error, Generations};
 use quipu_transcript::key::SessionKey;
 use serde_json::{Map, Value, json};
@@ -79,13 +81,25 @@ fn r91_a_turn_begun_on_an_unanswered_prompt_takes_its_place() {
     assert_eq!(said(&mut store, &session, Some(&first.id)), ["lost"]);
     let refused = store.begin_turn(&session, &answer("no"), Append::default());
     assert!(matches!(refused, Err(Error::Refused { .. })));
+    // A parent that is named is the parent.
+    let leaf = store.leaf(&session).unwrap().unwrap().id;
+    let at = |parent: Value| {
+        json!({"type": "message", "parentId": parent, "message": {"role": "user", "content": "at"}})
+            .to_string()
+    };
+    let there = store.begin_turn(&session, &at(json!(leaf)), Append::default()).unwrap();
+    assert_eq!(store.entry(&session, &there.id).unwrap().unwrap().parent, Some(leaf));
+    let root = store.begin_turn(&session, &at(Value::Null), Append::default()).unwrap();
+    assert_eq!(store.entry(&session, &root.id).unwrap().unwrap().parent, None);
+    let lost = store.begin_turn(&session, &at(json!("nobody")), Append::default());
+    assert!(matches!(lost, Err(Error::NoMatch { .. })));
 }
 
 #[test]
 fn a_wrong_leaf_is_a_conflict_that_names_the_right_one() {
     let home = Home::quick();
     let (mut store, session) = store(&home);
-    let at = |leaf| Append { expected_leaf: leaf, key: None };
+    let at = |leaf| Append { expected_leaf: leaf, ..Append::default() };
     let one = store.append(&session, &user("one"), at(Expect::Root)).unwrap();
     let before = home.one::<i64>("SELECT count(*) FROM records");
     for wrong in [Expect::Root, Expect::Entry("nobody")] {
@@ -107,10 +121,23 @@ fn a_retry_finds_its_first_try() {
     store.append(&session, &answer("two"), Append::default()).unwrap();
     // Another process tries again, and does not know what came after.
     let mut other = Store::open(&home.ledger_path()).unwrap();
-    let late = Append { key: Some("run-1"), expected_leaf: Expect::Root };
+    let late = Append { key: Some("run-1"), expected_leaf: Expect::Root, ..Append::default() };
     let again = other.append(&session, &user("one"), late).unwrap();
     assert!(again.repeated && !one.repeated);
     assert_eq!((&again.id, again.seq), (&one.id, one.seq));
+    // Parts of a batch have words that nobody can say.
+    let part = |part| Append { key: Some("run-1"), part, ..Append::default() };
+    let two = other.append(&session, &user("part"), part(2)).unwrap();
+    for word in ["run-1#2", "run-12", "run-1 2"] {
+        let own = Append { key: Some(word), ..Append::default() };
+        assert!(!other.append(&session, &user("own"), own).unwrap().repeated, "{word}");
+    }
+    assert_eq!(other.append(&session, &user("part"), part(2)).unwrap().id, two.id);
+    for word in ["", "run-1\u{1f}2", "a\nb", &"x".repeat(513)] {
+        let bad = Append { key: Some(word), ..Append::default() };
+        let bad = other.append(&session, &user("bad"), bad);
+        assert!(matches!(bad, Err(Error::Refused { .. })), "{word:?}: {bad:?}");
+    }
     // A key is a session's own.
     let session = other.create(&NewSession::default()).unwrap();
     assert!(!other.append(&session, &user("one"), keyed).unwrap().repeated);
@@ -286,7 +313,7 @@ fn any_session_can_be_looked_at_in_a_ledger_that_is_only_read() {
     };
     let leaf = |name: &str| quipu_ledger::store::leaf(&ledger, of(name)).unwrap();
     let labels = |name: &str| quipu_ledger::store::labels(&ledger, of(name)).unwrap();
-    let meta = |name: &str| quipu_ledger::store::meta(&ledger, of(name)).unwrap();
+    let meta = |name: &str| quipu_ledger::store::meta(&ledger, of(name)).unwrap().to_map();
     assert_eq!(leaf("abc").as_deref(), Some("l"));
     assert_eq!(tips("abc"), [("b".to_owned(), 2, false), ("l".to_owned(), 3, true)]);
     assert_eq!((&*labels("abc")[0].target, &*labels("abc")[0].label), ("a", "first"));
@@ -388,6 +415,22 @@ fn r63_a_key_leads_to_sessions_of_its_own_agent_only() {
 }
 
 #[test]
+fn names_that_would_mean_something_else_are_refused() {
+    let home = Home::quick();
+    let (mut store, _) = store(&home);
+    let before = home.one::<i64>("SELECT count(*) FROM records");
+    let last = |id| NewSession { id: Some(id), ..NewSession::default() };
+    for id in ["", "last", "agent:main:main", "a\nb", "a\u{1b}[2J", &"x".repeat(300)] {
+        assert!(matches!(store.create(&last(id)), Err(Error::Refused { .. })), "{id:?}");
+    }
+    for key in ["agent:main:a\nb", "agent:main:\u{7f}", "agent:ma\nin:x", "main", ""] {
+        let new = NewSession { key: Some(key), ..NewSession::default() };
+        assert!(matches!(store.create(&new), Err(Error::Refused { .. })), "{key:?}");
+    }
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), before);
+}
+
+#[test]
 fn r63_what_is_imported_does_not_lead_to_other_agents() {
     let home = Home::new();
     let folder = ".openclaw/agents/main/sessions";
@@ -433,6 +476,8 @@ fn metadata_is_patched_checked_counted_and_kept() {
         json!({"queueMode": "sometimes"}),
         json!({"systemSent": "yes"}),
         json!({"totalTokens": 5}),
+        json!({"sessionStartedAt": 5}),
+        json!({"systemSent": false}),
         json!({"chatType": 5}),
     ] {
         assert!(store.patch_meta(&session, &patch(bad.clone())).is_err(), "{bad}");
@@ -440,6 +485,76 @@ fn metadata_is_patched_checked_counted_and_kept() {
     home.assert_rebuilds();
     let mut store = Store::open(&home.ledger_path()).unwrap();
     assert_eq!(store.meta(&session).unwrap(), all);
+}
+
+#[test]
+fn numbers_of_metadata_stay_as_they_were_written() {
+    let home = Home::quick();
+    let (mut store, session) = store(&home);
+    let json = r#"{"aa":123456789012345678901234,"ab":{"c":[1E5,0.10]},"ac":9007199254740993.0}"#;
+    let patch = Fields::read(json).unwrap();
+    let inner = json.trim_matches(['{', '}']).to_owned() + "}";
+    let written = |fields: &Fields| serde_json::to_string(fields).unwrap();
+    let all = store.patch_fields(&session, &patch).unwrap();
+    assert!(written(&all).contains(inner.split_at(inner.len() - 1).0), "{}", written(&all));
+    // Others are patched, and it is derived again.
+    store.patch_meta(&session, json!({"label": "x"}).as_object().unwrap()).unwrap();
+    home.assert_rebuilds();
+    let ledger = home.open();
+    let again = quipu_ledger::store::meta(&ledger, session.row).unwrap();
+    assert!(written(&again).contains(inner.split_at(inner.len() - 1).0), "{}", written(&again));
+}
+
+#[test]
+fn what_was_counted_before_an_import_is_counted_on_from() {
+    let home = Home::quick();
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let folder = home.scratch("state/agents/main/sessions");
+    std::fs::create_dir_all(&folder).unwrap();
+    let said = |id: &str, parent: Value, message: &str| {
+        let message: Value = serde_json::from_str(message).unwrap();
+        json!({"type": "message", "id": id, "parentId": parent, "message": message,
+               "timestamp": "2026-01-01T00:00:01.000Z"})
+    };
+    let lines = [
+        json!({"type": "session", "version": 3, "id": "one", "cwd": "/w",
+               "timestamp": "2026-01-01T00:00:00.000Z"}),
+        said("a", Value::Null, &user("hi")),
+        said("b", json!("a"), &answer("ho")),
+    ];
+    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    std::fs::write(folder.join("one.jsonl"), lines).unwrap();
+    // It has counted what is in files that are gone.
+    let noted = json!({"sessionId": "one", "updatedAt": 1_780_000_000_000_i64,
+        "sessionStartedAt": 1_760_000_000_000_i64, "inputTokens": 1000, "totalTokens": 500,
+        "compactionCount": 3, "cacheRead": 0});
+    let index = json!({"agent:main:main": noted});
+    std::fs::write(folder.join("sessions.json"), index.to_string()).unwrap();
+    store.import(&home.scratch("state"), &mut |file| assert!(!file.failed, "{file:?}")).unwrap();
+    let key = SessionKey::parse("agent:main:main");
+    let session = store.by_key(&key).unwrap().unwrap();
+    let meta = store.meta(&session).unwrap();
+    for (name, value) in noted.as_object().unwrap() {
+        assert_eq!(meta.get(name), Some(value), "{name}");
+    }
+    assert_eq!((&meta["outputTokens"], &meta["systemSent"]), (&json!(3), &json!(true)));
+    store.append(&session, &user("more"), Append::default()).unwrap();
+    store.append(&session, &answer("yes"), Append::default()).unwrap();
+    let compaction = json!({"type": "compaction", "summary": "s", "firstKeptEntryId": "b"});
+    store.append(&session, &compaction.to_string(), Append::default()).unwrap();
+    let meta = store.meta(&session).unwrap();
+    assert_eq!((&meta["inputTokens"], &meta["outputTokens"]), (&json!(1007), &json!(6)));
+    assert_eq!((&meta["totalTokens"], &meta["compactionCount"]), (&json!(10), &json!(4)));
+    assert_eq!(meta["sessionStartedAt"], 1_760_000_000_000_i64);
+    assert!(meta["updatedAt"].as_i64() > Some(1_780_000_000_000), "{meta:?}");
+    home.assert_rebuilds();
+    // Another session under the key begins with nothing.
+    let new = NewSession { key: Some(key.as_str()), takes_key: true, ..NewSession::default() };
+    let new = store.create(&new).unwrap();
+    let meta = store.meta(&new).unwrap();
+    assert!(!meta.contains_key("inputTokens") && !meta.contains_key("compactionCount"), "{meta:?}");
+    assert!(meta["sessionStartedAt"].as_i64() > Some(1_780_000_000_000), "{meta:?}");
+    home.assert_rebuilds();
 }
 
 #[test]
@@ -455,6 +570,13 @@ fn a_forgotten_session_cannot_be_written_to() {
     let mut store = Store::open(&home.ledger_path()).unwrap();
     let gone = store.append(&session, &user("more"), Append::default());
     assert!(matches!(gone, Err(Error::NoMatch { .. })), "{gone:?}");
+    // Nothing gets its id again.
+    let same = NewSession { id: Some(&session.id), ..NewSession::default() };
+    let again = store.create(&same).unwrap_err().to_string();
+    assert!(again.contains("was forgotten"), "{again}");
+    let same = Fork { id: Some(&session.id), ..Fork::default() };
+    let again = store.fork(fork.row, &same).unwrap_err().to_string();
+    assert!(again.contains("was forgotten"), "{again}");
     // A fork is a session of its own.
     assert_eq!(said(&mut store, &fork, None), ["CANARY-9f31"]);
     quipu_ledger::forget(&mut home.open(), &fork.id, &mut |_, _| {}).unwrap();
@@ -517,7 +639,7 @@ fn what_is_not_in_the_projection_yet_is_seen_by_all_who_write() {
     let one = store.append(&session, &user("one"), Append::default()).unwrap();
     let two = other.append(&session, &answer("two"), Append::default()).unwrap();
     // Each hangs off the other's last one, knows its ids and its keys.
-    let expected = |id| Append { expected_leaf: Expect::Entry(id), key: None };
+    let expected = |id| Append { expected_leaf: Expect::Entry(id), ..Append::default() };
     let three = store.append(&session, &user("three"), expected(&two.id)).unwrap();
     let key = Append { key: Some("four"), ..expected(&three.id) };
     let four = other.append(&session, &answer("four"), key).unwrap();
@@ -619,7 +741,7 @@ fn the_store_does_what_a_simple_model_does() {
                         let entry = if by_user { user(&text) } else { answer(&text) };
                         let expected_leaf =
                             model.id(model.leaf).map_or(Expect::Root, Expect::Entry);
-                        let how = Append { expected_leaf, key: None };
+                        let how = Append { expected_leaf, ..Append::default() };
                         let done = store.append(&session, &entry, how).unwrap();
                         model.put(&done.id, model.leaf, Some(text), false);
                         users.push(by_user);
@@ -665,7 +787,7 @@ fn the_store_does_what_a_simple_model_does() {
                     }
                     Act::Conflict => {
                         let expected_leaf = Expect::Entry("nobody");
-                        let how = Append { expected_leaf, key: None };
+                        let how = Append { expected_leaf, ..Append::default() };
                         let done = store.append(&session, &user(&text), how);
                         let Err(Error::Conflict { leaf, .. }) = done else {
                             return Err(TestCaseError::fail("no conflict"));

@@ -96,7 +96,7 @@ fn of_two_writers_on_one_leaf_one_is_told_of_the_other() {
                     let session = store.session(store.find(SESSION).unwrap()).unwrap();
                     let expected_leaf = leaf.as_deref().map_or(Expect::Root, Expect::Entry);
                     barrier.wait();
-                    let how = Append { expected_leaf, key: None };
+                    let how = Append { expected_leaf, ..Append::default() };
                     store.append(&session, &message(&format!("{round} {writer}")), how)
                 })
             })

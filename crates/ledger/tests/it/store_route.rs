@@ -58,12 +58,12 @@ fn r70_an_unknown_key_makes_a_session() {
     let mut store = Store::open(&home.ledger_path()).unwrap();
     let first = route(&mut store, &open(), &direct("7", "hello"));
     assert_eq!(first.key, "agent:main:main");
-    assert!(first.created && first.starts() && first.admission.is_admitted());
+    assert!(first.created && first.starts && first.admission.is_admitted());
     assert_eq!(first.message.as_deref(), Some("hello"));
     say(&mut store, &first);
     let again = route(&mut store, &open(), &direct("8", "again"));
     assert_eq!(again.session, first.session);
-    assert!(!again.created && !again.starts());
+    assert!(!again.created && !again.starts);
     // Where it came from last is noted, and only if it changed.
     let session = first.session.unwrap();
     assert_eq!(store.meta(&session).unwrap()["lastTo"], "8");
@@ -72,6 +72,40 @@ fn r70_an_unknown_key_makes_a_session() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), lines);
     home.assert_rebuilds();
     home.assert_sound();
+}
+
+#[test]
+fn r70_a_conversation_begins_until_a_turn_was_begun_in_it() {
+    let home = Home::quick();
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let settings = open();
+    assert!(route(&mut store, &settings, &direct("7", "/new")).starts);
+    // The runtime that was told so died, or had nothing to say.
+    let second = route(&mut store, &settings, &direct("7", "hello"));
+    assert!(second.starts && !second.created);
+    // What is no turn does not count as one.
+    let session = second.session.clone().unwrap();
+    store.mirror(&session, "Your build is done.", Append::default()).unwrap();
+    let note = json!({"type": "custom", "customType": "x"}).to_string();
+    store.append(&session, &note, Append::default()).unwrap();
+    assert!(route(&mut store, &settings, &direct("7", "/sessions")).starts);
+    let third = route(&mut store, &settings, &direct("7", "hello"));
+    assert!(third.starts);
+    say(&mut store, &third);
+    assert!(!route(&mut store, &settings, &direct("7", "more")).starts);
+    store.append(&session, &note, Append::default()).unwrap();
+    assert!(!route(&mut store, &settings, &direct("7", "more")).starts);
+    // And again after a reset, whoever made it.
+    store.reset(&session, "reset", None, Append::default()).unwrap();
+    let reset = route(&mut store, &settings, &direct("7", "hello"));
+    assert!(reset.starts && reset.reset.is_none());
+    say(&mut store, &reset);
+    assert!(!route(&mut store, &settings, &direct("7", "more")).starts);
+    // A leaf before the first entry begins the conversation, too.
+    store.branch(&session, None, None, Append::default()).unwrap();
+    assert!(route(&mut store, &settings, &direct("7", "more")).starts);
+    // Whoever is not let in begins nothing.
+    assert!(!route(&mut store, &Settings::default(), &direct("9", "hello")).starts);
 }
 
 #[test]
@@ -85,6 +119,12 @@ fn r74_strangers_are_paired_first_and_group_members_filtered() {
     };
     assert!(refused.session.is_none() && refused.message.is_none());
     assert!(refused.reply.unwrap().contains(&code.to_string()));
+    // Whoever asks again is told the same, and nothing more is stored.
+    let records = home.one::<i64>("SELECT count(*) FROM records");
+    let again = route(&mut store, &settings, &direct("7", "hello?"));
+    assert_eq!(again.admission, Admission::Pair { code, is_new: false });
+    assert!(again.reply.unwrap().contains(&code.to_string()));
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), records);
     let group = message(Chat::Group, "-100", "9", "psst");
     let filtered = route(&mut store, &settings, &group);
     assert!(matches!(filtered.admission, Admission::Filtered { .. }));
@@ -114,7 +154,7 @@ fn r72_the_chat_commands() {
     // The key and the id stay, the conversation is empty.
     let reset = route(&mut store, &settings, &direct("7", "/reset"));
     assert_eq!(reset.session, new.session);
-    assert!(reset.starts() && !reset.created && reset.message.is_none());
+    assert!(reset.starts && !reset.created && reset.message.is_none());
     let session = reset.session.unwrap();
     assert!(store.context(&session, None).unwrap().context.messages.is_empty());
     store.settle().unwrap();
@@ -158,11 +198,11 @@ fn r73_sessions_start_over_only_if_somebody_wants_it() {
     say(&mut store, &first);
     let later = now() + 400 * 24 * 3_600_000;
     let same = store.route(&settings, &direct("7", "two"), later, &TimeZone::UTC).unwrap();
-    assert!(!same.starts());
+    assert!(!same.starts);
     settings.resets.base =
         ResetRule { mode: Some(ResetMode::Idle), idle_minutes: Some(30), ..ResetRule::default() };
     let soon = now() + 60_000;
-    assert!(!store.route(&settings, &direct("7", "two"), soon, &TimeZone::UTC).unwrap().starts());
+    assert!(!store.route(&settings, &direct("7", "two"), soon, &TimeZone::UTC).unwrap().starts);
     let idle = store.route(&settings, &direct("7", "two"), later, &TimeZone::UTC).unwrap();
     assert_eq!((idle.reset, idle.session), (Some("idle"), first.session));
 }

@@ -47,6 +47,8 @@ pub struct Laid {
     pub(super) parent: Option<String>,
     /// It does not stand beside the conversation any more.
     pub(super) joins: bool,
+    /// If it is written differently because a file begins with it, it tells how it was.
+    pub(super) tells: bool,
     pub(super) what: Written,
 }
 
@@ -68,8 +70,11 @@ pub(super) enum Written {
         first_kept: Option<String>,
     },
     Other,
+    /// The model, or the thinking level, which was said in the file before.
     Model(Model),
     Thinking(String),
+    /// A thinking level that says nothing new, so that there is an entry to find as the leaf.
+    Foothold(String),
     /// The leaf is before the first entry.
     Root,
 }
@@ -77,7 +82,7 @@ pub(super) enum Written {
 impl Laid {
     /// Something that stands in no line.
     fn made(id: String, parent: Option<String>, what: Written) -> Laid {
-        Laid { line: None, id, parent, joins: false, what }
+        Laid { line: None, id, parent, joins: false, tells: false, what }
     }
 }
 
@@ -293,9 +298,18 @@ impl<'s> Work<'s> {
                 carried.extend(self.foothold(&path));
             }
             let last = carried.last().map(|laid| laid.id.clone());
-            let laid = |row: &usize| match &last {
-                Some(last) if Some(row) == path.first() => self.laid(*row, Some(last.clone())),
-                _ => self.laid(*row, self.parent(*row)),
+            // What was before the reset's own lines is in another file.
+            let begins = began.map_or(0, |began| began.reset + 1 - began.start);
+            let first = path.get(..begins.max(1)).unwrap_or_default();
+            let laid = |row: &usize| {
+                let mut laid = match &last {
+                    Some(last) if Some(row) == path.first() => self.laid(*row, Some(last.clone())),
+                    _ => self.laid(*row, self.parent(*row)),
+                };
+                if let Some(laid) = laid.as_mut().filter(|_| first.contains(row)) {
+                    laid.tells = true;
+                }
+                laid
             };
             let others: Vec<Laid> = rows.iter().filter_map(laid).collect();
             let ends: Vec<Laid> =
@@ -334,7 +348,7 @@ impl<'s> Work<'s> {
     fn foothold(&mut self, path: &[usize]) -> Option<Laid> {
         let parent = self.parent(*path.first()?);
         let (_, thinking) = self.settings(&self.path);
-        let what = Written::Thinking(thinking.to_owned());
+        let what = Written::Foothold(thinking.to_owned());
         Some(Laid::made(free_id(&mut self.taken, self.session.lines), parent, what))
     }
 
@@ -393,7 +407,7 @@ impl<'s> Work<'s> {
         };
         // A line beside the conversation that became part of it.
         let joins = row.is_side && self.followed.contains_key(&index);
-        Some(Laid { line: Some(row.line), id, parent, joins, what })
+        Some(Laid { line: Some(row.line), id, parent, joins, tells: false, what })
     }
 
     /// The first entry that the leaf's compaction keeps, where it does not say the id of one that all

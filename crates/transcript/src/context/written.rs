@@ -28,6 +28,18 @@ pub struct Head<'a> {
 /// Under this name a header tells [`Head::own`].
 pub const OWN_ID: &str = "quipuSession";
 
+/// Under this name an entry says that no line of the session is written there: [`AGAIN`] if it repeats
+/// what was said in the file before, [`FOOTHOLD`] if it says nothing at all.
+pub const MADE: &str = "quipuMade";
+/// See [`MADE`].
+pub const AGAIN: &str = "again";
+/// See [`MADE`].
+pub const FOOTHOLD: &str = "leaf";
+
+/// Under this name an entry that a file begins with tells the session's line, where it is written
+/// differently for that.
+pub const OWN_LINE: &str = "quipuLine";
+
 /// When a line says that it was written, milliseconds UTC.
 pub fn line_time(line: &str) -> Option<i64> {
     Object::read(row::clean(line))?.get("timestamp").and_then(super::messages::time_of)
@@ -121,7 +133,7 @@ impl Writer {
                     is_changed = true;
                 }
             }
-            Written::Model(_) | Written::Thinking(_) => {}
+            Written::Model(_) | Written::Thinking(_) | Written::Foothold(_) => {}
             Written::Root => {
                 object.put("targetId", &None::<&str>);
                 is_changed = true;
@@ -132,6 +144,9 @@ impl Writer {
         }
         object.put("id", &laid.id);
         object.put("parentId", &laid.parent);
+        if laid.tells && laid.line.is_some() {
+            object.put(OWN_LINE, &line);
+        }
         text(&object)
     }
 
@@ -140,7 +155,7 @@ impl Writer {
         let mut object = Object::default();
         let type_name = match &laid.what {
             Written::Model(_) => "model_change",
-            Written::Thinking(_) => "thinking_level_change",
+            Written::Thinking(_) | Written::Foothold(_) => "thinking_level_change",
             Written::Root => "leaf",
             _ => return None,
         };
@@ -153,8 +168,15 @@ impl Writer {
                 object.put("provider", &model.provider.as_deref().unwrap_or_default());
                 object.put("modelId", &model.model_id.as_deref().unwrap_or_default());
             }
-            Written::Thinking(level) => object.put("thinkingLevel", level),
+            Written::Thinking(level) | Written::Foothold(level) => {
+                object.put("thinkingLevel", level);
+            }
             _ => object.put("targetId", &None::<&str>),
+        }
+        match &laid.what {
+            Written::Model(_) | Written::Thinking(_) => object.put(MADE, &AGAIN),
+            Written::Foothold(_) => object.put(MADE, &FOOTHOLD),
+            _ => {}
         }
         Some(object)
     }

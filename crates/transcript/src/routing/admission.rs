@@ -120,11 +120,17 @@ impl AdmissionSettings {
     }
 }
 
+/// What stands for everybody on a channel where somebody is allowed, as in OpenClaw's `allowFrom`.
+pub const EVERYBODY: &str = "*";
+
 /// The form in which senders are compared: without spaces around it, in small letters, as in keys.
-/// `None` for what cannot be an id.
+/// `None` for what cannot be an id; nobody is called what stands for everybody.
 pub fn sender_id(text: &str) -> Option<String> {
     let id = text.trim().to_lowercase();
-    let is_id = !id.is_empty() && id.len() <= LONGEST_SENDER && !id.chars().any(char::is_control);
+    let is_id = !id.is_empty()
+        && id != EVERYBODY
+        && id.len() <= LONGEST_SENDER
+        && !id.chars().any(char::is_control);
     is_id.then_some(id)
 }
 
@@ -178,7 +184,7 @@ pub enum Admission {
     Pair {
         /// What approves them.
         code: PairingCode,
-        /// They have not been told yet, and the request is not stored yet.
+        /// The request is not stored yet.
         is_new: bool,
     },
     /// It is left out of a group's session.
@@ -208,12 +214,14 @@ impl Admission {
         }
     }
 
-    /// What the sender is told, if anything. Whoever asks again has been told.
+    /// What the sender is told, if anything. Whoever asks again is told the same again: the first
+    /// answer may never have reached them.
     pub fn reply(&self) -> Option<String> {
         match self {
-            Admission::Pair { code, is_new: true } => Some(format!(
-                "You are not approved to talk to this agent yet. Your pairing code is {code}; \
-                 it is good for an hour. The owner approves it with: quipu senders pair {code}"
+            Admission::Pair { code, .. } => Some(format!(
+                "You are not approved to talk to this agent yet. Your pairing code is {code}; it is \
+                 good for an hour after you first asked. The owner approves it with: \
+                 quipu senders pair {code}"
             )),
             _ => None,
         }
@@ -382,8 +390,11 @@ mod tests {
         check(&settings, None, &from(Chat::Channel, "1"), Admission::Filtered { why });
         check(&settings, None, &from(Chat::Group, ""), Admission::Filtered { why: Why::NoSender });
         check(&settings, None, &from(Chat::Direct, " "), Admission::Refused { why: Why::NoSender });
-        let odd = from(Chat::Direct, "a\u{1b}[2J");
-        check(&settings, Some(Standing::Allowed), &odd, Admission::Refused { why: Why::NoSender });
+        for odd in ["a\u{1b}[2J", "*", " * "] {
+            let why = Why::NoSender;
+            let odd = from(Chat::Direct, odd);
+            check(&settings, Some(Standing::Allowed), &odd, Admission::Refused { why });
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a fixture that cannot be read fails the test")]
 
+mod accepted;
 mod claude;
 mod layout;
 mod limits;

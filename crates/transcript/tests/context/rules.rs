@@ -312,7 +312,16 @@ fn r16_delivery_mirrors_stay() {
     let mirror = json!({"type": "message", "id": "m", "parentId": "a", "message": {"role": "assistant",
         "api": "openai-responses", "provider": "openclaw", "model": "delivery-mirror",
         "content": [{"type": "text", "text": "sent"}], "stopReason": "stop"}});
-    tells(Rules::OpenClaw, &[user("a", Value::Null), mirror], Some("m"), &["a", "assistant:sent"]);
+    let entries = [user("a", Value::Null), mirror];
+    tells(Rules::OpenClaw, &entries, Some("m"), &["a", "assistant:sent"]);
+    // Both readers take the last answer on the path for the model's, whoever wrote it; so a runtime
+    // says the model it goes on with before its turn, as it has to after any other change.
+    let lines: Vec<String> = entries.iter().map(Value::to_string).collect();
+    for rules in [Rules::OpenClaw, Rules::Pi] {
+        let model = build(rules, &lines.join("\n"), At::Leaf).model.unwrap();
+        assert_eq!(model.provider.as_deref(), Some("openclaw"));
+        assert_eq!(model.model_id.as_deref(), Some("delivery-mirror"));
+    }
 }
 
 #[test]

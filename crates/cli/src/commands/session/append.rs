@@ -107,11 +107,9 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             (Some(_), Some(None)) => Expect::Root,
             (Some(_), Some(Some(last))) => Expect::Entry(last),
         };
-        let key = args.how.key.as_ref().map(|key| match number {
-            1 => key.clone(),
-            number => format!("{key}#{number}"),
-        });
-        let how = Append { expected_leaf, key: key.as_deref() };
+        // The first line is what a call with one line alone would be.
+        let part = if number == 1 { 0 } else { number };
+        let how = Append { expected_leaf, key: args.how.key.as_deref(), part };
         let appended = store.append(&session, text, how);
         let appended = tell(context, appended).map_err(unheard).map_err(|error| match number {
             1 => error,

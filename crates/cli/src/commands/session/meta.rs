@@ -1,6 +1,6 @@
 //! `quipu session meta`: what is noted about a session.
 
-use serde_json::{Map, Value};
+use quipu_ledger::store::Fields;
 
 use super::super::Context;
 use super::append::standard_input;
@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let fields = match patch {
         Some(patch) => {
             let (mut store, session) = open(context, &args.id)?;
-            store.patch_meta(&session, &patch)?
+            store.patch_fields(&session, &patch)?
         }
         None => {
             let (ledger, row) = look(context, &args.id)?;
@@ -44,9 +44,9 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     Ok(context.output.json(&fields)?)
 }
 
-fn read(patch: &str) -> Result<Map<String, Value>> {
+fn read(patch: &str) -> Result<Fields> {
     let text = if patch == "-" { standard_input()? } else { patch.to_owned() };
-    serde_json::from_str(&text).map_err(|error| {
+    Fields::read(&text).map_err(|error| {
         let place = format!("line {} column {}", error.line(), error.column());
         CommandError::new(format!("the patch is not a JSON object: {place}"))
     })

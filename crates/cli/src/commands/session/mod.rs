@@ -90,6 +90,7 @@ impl How {
         Append {
             expected_leaf: self.expect_leaf.as_deref().map_or(Expect::Any, expect),
             key: self.key.as_deref(),
+            part: 0,
         }
     }
 }

@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let zone = zone::zone();
     let routed = store.route(&routing.settings, &inbound, now_ms(), &zone)?;
     let bootstrap = match &args.workspace {
-        Some(workspace) if routed.starts() => names(workspace)?,
+        Some(workspace) if routed.starts => names(workspace)?,
         _ => Vec::new(),
     };
     let bootstrap = bootstrap_files(bootstrap.iter().map(String::as_str));
@@ -86,7 +86,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         "admitted": routed.admission.is_admitted(),
         "why": routed.admission.why(),
         "reply": routed.reply,
-        "starts": routed.starts(),
+        "starts": routed.starts,
         "bootstrap": bootstrap,
         "message": routed.message,
     }))?)

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{OPENCLAW, Planned};
 use crate::ids::{SessionRow, SourceId};
-use crate::store::{meta, sessions};
+use crate::store::{Fields, meta, sessions};
 use crate::{Result, indexes};
 
 /// The key of one of our own sessions.
@@ -56,7 +56,6 @@ fn updated(entry: &Value) -> i64 {
 fn own(conn: &Connection, row: SessionRow) -> Result<Vec<(String, Map<String, Value>)>> {
     let session = sessions::by_row(conn, row)?;
     let Some(source) = sessions::index_of(conn, &session.agent)? else { return Ok(Vec::new()) };
-    let counted = meta::counted(conn, session.row, &session.id)?;
     let mut statement = conn.prepare_cached(
         "SELECT key, fields FROM session_keys WHERE source = ?1 AND session_id = ?2 ORDER BY key",
     )?;
@@ -64,9 +63,10 @@ fn own(conn: &Connection, row: SessionRow) -> Result<Vec<(String, Map<String, Va
     let mut keys = Vec::new();
     while let Some(row) = rows.next()? {
         let fields: String = row.get(1)?;
-        let mut fields: Map<String, Value> = serde_json::from_str(&fields).unwrap_or_default();
-        fields.extend(counted.clone());
-        keys.push((row.get(0)?, fields));
+        let mut fields: Fields = serde_json::from_str(&fields).unwrap_or_default();
+        let key: String = row.get(0)?;
+        meta::count_for(conn, &session, &key, &mut fields)?;
+        keys.push((key, fields.to_map()));
     }
     Ok(keys)
 }

@@ -119,7 +119,7 @@ fn bind_new(work: &mut Work<'_, '_>, session: &NativeSession, binding: &Binding)
     if fields.get("sessionFile").and_then(|file| file.as_str()).is_some_and(is_plain) {
         fields.remove("sessionFile");
     }
-    bind(work, session, &binding.key, fields)?;
+    bind(work, session, &binding.key, fields.into())?;
     Ok(true)
 }
 

@@ -8,6 +8,7 @@
 
 mod batch;
 mod compare;
+mod exported;
 mod find;
 mod read;
 mod sessions;

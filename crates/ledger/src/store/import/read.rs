@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::super::work::FORMAT;
 use super::batch::MOST_BYTES;
+use super::exported::Exported;
 use super::find::Transcript;
 use crate::collect::{Unfolded, open_source, unfold};
 use crate::export::openclaw::names;
@@ -105,12 +106,19 @@ impl Folder<'_> {
     }
 
     /// Hands all lines of a session to `each`, with the number of their file; those that stand in an
-    /// earlier file already, because a reset keeps them, with `false`.
+    /// earlier file already, because a reset keeps them, or that were only put into an export, with
+    /// `false`.
     pub(super) fn lines(&self, group: &Group, each: &mut Each<'_>) -> Result<()> {
         let mut before: HashSet<[u8; 32]> = HashSet::new();
         for (number, file) in group.files.iter().enumerate() {
             let mut own = Vec::new();
+            let mut exported = Exported::new(number > 0);
             self.file_lines(file, &mut |line| {
+                let Some(original) = exported.original(line) else {
+                    each(number, line, false)?;
+                    return Ok(true);
+                };
+                let line = &*original;
                 let hash = (group.files.len() > 1).then(|| print(line));
                 let is_new = hash.is_none_or(|hash| !before.contains(&hash));
                 own.extend(hash);

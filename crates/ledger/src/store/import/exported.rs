@@ -1,0 +1,80 @@
+//! Lines of an export of our own, as they were before it.
+//!
+//! Where a session was reset, a new file begins; what it has to say again for its readers stands in
+//! no line of the session, and the reset hangs off that. With the file before it in hand none of it
+//! is needed, and the session becomes what it was, byte for byte.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use memchr::memmem;
+use quipu_transcript::context::{AGAIN, FOOTHOLD, MADE, OWN_LINE};
+use serde_json::Value;
+
+/// The lines of one file.
+pub(super) struct Exported {
+    /// The file that this one goes on from is there.
+    goes_on: bool,
+    /// Ids of entries that are left out.
+    made: HashSet<String>,
+}
+
+impl Exported {
+    pub(super) fn new(goes_on: bool) -> Exported {
+        Exported { goes_on, made: HashSet::new() }
+    }
+
+    /// The line as it was; `None` if it was not there.
+    pub(super) fn original<'a>(&mut self, line: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        let kept = Some(Cow::Borrowed(line));
+        // Nearly no line names them.
+        if [MADE, OWN_LINE].iter().all(|name| memmem::find(line, name.as_bytes()).is_none()) {
+            return kept;
+        }
+        let Ok(said) = serde_json::from_slice::<Value>(line) else { return kept };
+        let text = |name: &str| said.get(name).and_then(Value::as_str);
+        let is_left_out = match text(MADE) {
+            Some(AGAIN) => self.goes_on,
+            Some(FOOTHOLD) => true,
+            _ => false,
+        };
+        if is_left_out {
+            self.made.extend(text("id").map(str::to_owned));
+            return None;
+        }
+        let hangs_off_made = text("parentId").is_some_and(|parent| self.made.contains(parent));
+        let Some(own) = text(OWN_LINE).filter(|_| self.goes_on || hangs_off_made) else {
+            return kept;
+        };
+        let Ok(before) = serde_json::from_str::<Value>(own) else { return kept };
+        let is_same = |name: &str| before.get(name) == said.get(name);
+        match is_same("id") && is_same("type") && !own.contains('\n') {
+            true => Some(Cow::Owned(format!("{own}\n").into_bytes())),
+            false => kept,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_an_export_added_is_left_out() {
+        let made = br#"{"type":"model_change","id":"m","parentId":null,"quipuMade":"again"}"#;
+        let reset = br#"{"type":"reset","id":"r","parentId":"m","quipuLine":"{\"type\":\"reset\",\"id\":\"r\",\"parentId\":\"a\"}"}"#;
+        let other = br#"{"type":"reset","id":"r","parentId":"m","quipuLine":"{\"type\":\"reset\",\"id\":\"x\"}"}"#;
+        let spoken =
+            br#"{"type":"message","id":"s","message":{"role":"user","content":"quipuMade"}}"#;
+        let mut after = Exported::new(true);
+        assert_eq!(after.original(made), None);
+        let was: &[u8] = b"{\"type\":\"reset\",\"id\":\"r\",\"parentId\":\"a\"}\n";
+        assert_eq!(after.original(reset).as_deref(), Some(was));
+        assert_eq!(after.original(other).as_deref(), Some(&other[..]));
+        assert_eq!(after.original(spoken).as_deref(), Some(&spoken[..]));
+        // Without the file before, they say what nothing else says.
+        let mut alone = Exported::new(false);
+        assert_eq!(alone.original(made).as_deref(), Some(&made[..]));
+        assert_eq!(alone.original(reset).as_deref(), Some(&reset[..]));
+    }
+}
