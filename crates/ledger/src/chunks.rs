@@ -40,7 +40,8 @@ pub(crate) struct Packed {
     data: Vec<u8>,
 }
 
-/// Packs the records of one batch.
+/// Packs the records of one batch, and then of the next.
+#[derive(Default)]
 pub(crate) struct Packer {
     /// Made when it is first needed: one appended line needs none.
     compressor: Option<zstd::bulk::Compressor<'static>>,
@@ -62,18 +63,6 @@ pub(crate) struct PackedBatch {
 }
 
 impl Packer {
-    pub(crate) fn new() -> Packer {
-        Packer {
-            compressor: None,
-            raw: Vec::new(),
-            scratch: Vec::new(),
-            first: 0,
-            first_offset: 0,
-            next: 0,
-            done: Vec::new(),
-        }
-    }
-
     /// Adds the next record of the batch.
     pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
         let mut offset = 0;

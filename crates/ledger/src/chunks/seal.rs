@@ -41,7 +41,7 @@ pub(crate) fn seal_if_wanted(ledger: &mut Ledger) -> Result<()> {
 /// Moves everything pending into chunks. Each run of consecutive records becomes one or more
 /// chunks; a small chunk just before it is opened and joined.
 pub(crate) fn seal(tx: &Transaction<'_>) -> Result<()> {
-    let mut packer = Packer::new();
+    let mut packer = Packer::default();
     let mut after = -1_i64;
     loop {
         // One run of consecutive records, at most a few chunks at a time.

@@ -186,42 +186,64 @@ impl Ends {
     }
 }
 
+/// What is used for one batch after the other: it has grown to the size it needs.
+#[derive(Default)]
+pub(crate) struct Tools {
+    packer: Packer,
+    gatherer: Gatherer,
+}
+
 /// Collects pieces until a batch is full.
 pub(crate) struct Builder<'s> {
-    packer: Packer,
+    tools: &'s mut Tools,
     batch: Batch,
     /// Bytes, and what drafts take in memory: tiny records weigh more than they are long.
     weight: usize,
-    gatherer: &'s mut Gatherer,
+    /// The words of so many drafts were gathered.
+    gathered: usize,
     send: &'s mut dyn FnMut(Batch) -> Result<()>,
 }
 
 impl<'s> Builder<'s> {
     pub(crate) fn new(
-        gatherer: &'s mut Gatherer,
+        tools: &'s mut Tools,
         send: &'s mut dyn FnMut(Batch) -> Result<()>,
     ) -> Builder<'s> {
-        Builder { packer: Packer::new(), batch: Batch::default(), weight: 0, gatherer, send }
+        Builder { tools, batch: Batch::default(), weight: 0, gathered: 0, send }
     }
 
     /// Adds a record to the piece that will be pushed next.
     pub(crate) fn record(&mut self, bytes: &[u8], draft: Draft) -> Result<()> {
-        self.packer.push(bytes)?;
-        self.batch.lengths.push(bytes.len() as u64);
-        self.batch.same_as.push(None);
-        self.weight += bytes.len() + draft.weight();
-        self.batch.drafts.push(draft);
+        self.tools.packer.push(bytes)?;
+        self.weight += bytes.len();
+        self.draft(draft, bytes.len() as u64, None);
         Ok(())
     }
 
     /// Adds a record whose bytes the ledger has already, as record `of`.
     pub(crate) fn repeat(&mut self, of: Seq, length: u64, mut draft: Draft) {
         draft.same_as = Some(of);
-        self.packer.skip();
+        self.tools.packer.skip();
+        self.draft(draft, length, Some(of));
+    }
+
+    fn draft(&mut self, draft: Draft, length: u64, same_as: Option<Seq>) {
         self.batch.lengths.push(length);
-        self.batch.same_as.push(Some(of));
+        self.batch.same_as.push(same_as);
         self.weight += draft.weight();
         self.batch.drafts.push(draft);
+        self.gather();
+    }
+
+    /// Gathers the words of drafts as soon as they are known to be so many that they are not left
+    /// to FTS5: what is only there to be indexed need not be held.
+    fn gather(&mut self) {
+        if self.weight >= BULK {
+            for draft in self.batch.drafts.iter_mut().skip(self.gathered) {
+                draft.gather_words(&mut self.tools.gatherer);
+            }
+            self.gathered = self.batch.drafts.len();
+        }
     }
 
     /// The record that was added last is a row of a database, with this number.
@@ -244,21 +266,19 @@ impl<'s> Builder<'s> {
     /// True if the records of the current piece should be handed over soon: at the end of a chunk,
     /// if that is near.
     pub(crate) fn is_full(&self) -> bool {
-        self.weight >= BATCH && (self.packer.is_between() || self.weight >= BATCH + BATCH / 2)
+        self.weight >= BATCH && (self.tools.packer.is_between() || self.weight >= BATCH + BATCH / 2)
     }
 
     /// Hands over what there is. The last batch of a sync may keep its small rest uncompressed, so
     /// that it can grow into a chunk later.
     pub(crate) fn hand_over(&mut self, is_last: bool) -> Result<()> {
-        let packed = self.packer.finish(is_last)?;
+        self.gather();
         let mut batch = std::mem::take(&mut self.batch);
-        batch.packed = packed;
+        batch.packed = self.tools.packer.finish(is_last)?;
         batch.weight = std::mem::take(&mut self.weight);
+        self.gathered = 0;
         if batch.weight >= BULK {
-            for draft in &mut batch.drafts {
-                draft.gather_words(self.gatherer);
-            }
-            batch.words = Some(self.gatherer.finish());
+            batch.words = Some(self.tools.gatherer.finish());
         }
         if batch.pieces.is_empty() { Ok(()) } else { (self.send)(batch) }
     }

@@ -4,7 +4,9 @@
 //! stays inside the root and is not denied there, one file is found once however many paths lead
 //! to it, and a hard link to a denied file is refused.
 
-use std::collections::BTreeMap;
+mod skipped;
+mod walk;
+
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -12,12 +14,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use foldhash::{HashMap, HashSet};
-use quipu_transcript::format::{Claim, Format, Node, Part};
-use quipu_transcript::names;
+use quipu_transcript::format::{Format, Part};
 
 use super::retention::Retention;
 use super::select::Selection;
-use crate::wire::{DAMAGED, ODD, SkippedFiles, UNREADABLE};
+pub(crate) use skipped::{MOST_NAMED, Reason, Skipped, summarise};
+use walk::{Walk, denied_files};
 
 /// One place to look into, for one format.
 #[derive(Clone)]
@@ -95,62 +97,6 @@ impl Found {
     ) -> Found {
         let (stat, links) = (Stat::of(meta), meta.nlink());
         Found { root, path, part, is_probe, stat, is_left_out: false, links, is_link: false }
-    }
-}
-
-/// Something that was seen and not collected.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Skipped {
-    pub(crate) root: usize,
-    pub(crate) path: Vec<u8>,
-    pub(crate) reason: Reason,
-}
-
-/// Why something is not collected.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Reason {
-    /// The format leaves it out, for this reason.
-    LeftOut(&'static str),
-    /// Its name says that it holds secrets.
-    Denied,
-    /// A symlink that leads out of its root, or nowhere.
-    LeavesRoot,
-    /// The same file as another one that is collected.
-    SameFile,
-    /// Not a regular file.
-    NotAFile,
-    /// It could not be looked at or opened.
-    Unreadable(String),
-    /// It could not be decompressed to its end; what there is of it is kept.
-    Damaged(String),
-    /// It is collected, but not what it says it is.
-    Odd(&'static str),
-    /// None of its lines is a record of this format.
-    NotATranscript,
-    /// Its session was forgotten.
-    Forgotten,
-}
-
-impl Reason {
-    /// Whether the file was read all the same, as far as that goes.
-    pub(crate) fn is_read(&self) -> bool {
-        matches!(self, Reason::Damaged(_) | Reason::Odd(_) | Reason::NotATranscript)
-    }
-
-    /// The reason in words.
-    pub(crate) fn text(&self) -> String {
-        match self {
-            Reason::LeftOut(why) => (*why).to_owned(),
-            Reason::Denied => "holds secrets; never opened".to_owned(),
-            Reason::LeavesRoot => "symbolic link that leaves its root; not followed".to_owned(),
-            Reason::SameFile => "the same file as another one".to_owned(),
-            Reason::NotAFile => "not a regular file".to_owned(),
-            Reason::Unreadable(why) => format!("{UNREADABLE}{why}"),
-            Reason::Damaged(why) => format!("{DAMAGED}{why}"),
-            Reason::Odd(what) => format!("{ODD}{what}"),
-            Reason::NotATranscript => "no line of it is a record".to_owned(),
-            Reason::Forgotten => "forgotten; never opened again".to_owned(),
-        }
     }
 }
 
@@ -246,17 +192,7 @@ pub(crate) fn discover(
         }
         let mut found = discovery.found.split_off(from);
         found.sort_by(|a, b| a.path.cmp(&b.path));
-        // One file is collected once, under the best of its names.
-        let mut best: HashMap<(u64, u64), (bool, bool, usize)> = HashMap::default();
-        for (position, found) in found.iter().enumerate() {
-            if found.links > 1 || found.is_link || best.contains_key(&found.stat.file()) {
-                let rank = (!is_known(root, &found.path), found.is_link, position);
-                let entry = best.entry(found.stat.file()).or_insert(rank);
-                *entry = rank.min(*entry);
-            } else {
-                best.insert(found.stat.file(), (false, false, position));
-            }
-        }
+        let best = best_names(&found, |path| is_known(root, path));
         let mut kept = Vec::with_capacity(found.len());
         for (position, found) in found.into_iter().enumerate() {
             let is_best = best.get(&found.stat.file()).is_none_or(|(_, _, best)| *best == position);
@@ -287,206 +223,23 @@ pub(crate) fn discover(
     discovery
 }
 
-struct Walk<'a> {
-    index: usize,
-    format: &'static dyn Format,
-    selection: Selection,
-    root: &'a Path,
-    discovery: &'a mut Discovery,
-    /// Folders reached through symlinks, so that a loop of links ends.
-    folders: HashSet<(u64, u64)>,
-    /// Whether a symlink led to where the walk is.
-    is_link: bool,
-}
+/// How good a name of a file is, the best one first: known, no link led to it, and its position.
+type Rank = (bool, bool, usize);
 
-impl Walk<'_> {
-    fn folder(&mut self, folder: &Path, relative: Vec<u8>) {
-        self.discovery.folders.push(Folder { path: folder.to_owned(), is_link: self.is_link });
-        let entries = match fs::read_dir(folder) {
-            Ok(entries) => entries,
-            Err(error) => return self.skip(relative, Reason::Unreadable(error.to_string())),
-        };
-        for entry in entries {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(error) => {
-                    self.skip(relative.clone(), Reason::Unreadable(error.to_string()));
-                    continue;
-                }
-            };
-            let name = entry.file_name();
-            let mut path = relative.clone();
-            if !path.is_empty() {
-                path.push(b'/');
-            }
-            path.extend_from_slice(name.as_bytes());
-            let Ok(kind) = entry.file_type() else {
-                self.skip(path, Reason::Unreadable("no file type".to_owned()));
-                continue;
-            };
-            if kind.is_symlink() {
-                self.link(&entry.path(), path);
-            } else if kind.is_dir() {
-                match self.format.claim(&path, Node::Directory) {
-                    Claim::Enter => self.folder(&entry.path(), path),
-                    claim => self.refuse(claim, path),
-                }
-            } else {
-                match self.format.claim(&path, Node::File) {
-                    claim @ (Claim::Collect(part) | Claim::Probe(part)) => {
-                        if !kind.is_file() {
-                            self.skip(path, Reason::NotAFile);
-                            continue;
-                        }
-                        match entry.metadata() {
-                            Ok(meta) => {
-                                self.file(path, part, matches!(claim, Claim::Probe(_)), &meta)
-                            }
-                            Err(error) => self.skip(path, Reason::Unreadable(error.to_string())),
-                        }
-                    }
-                    claim => self.refuse(claim, path),
-                }
-            }
-        }
-    }
-
-    /// A symlink counts as what it leads to, if that is inside the root and not denied there.
-    fn link(&mut self, link: &Path, path: Vec<u8>) {
-        let claims =
-            [self.format.claim(&path, Node::File), self.format.claim(&path, Node::Directory)];
-        if claims.iter().all(|claim| matches!(claim, Claim::Ignore)) {
-            return;
-        }
-        if claims.contains(&Claim::Deny) {
-            return self.skip(path, Reason::Denied);
-        }
-        let Ok(target) = fs::canonicalize(link) else {
-            return self.skip(path, Reason::LeavesRoot);
-        };
-        let Ok(inside) = target.strip_prefix(self.root) else {
-            return self.skip(path, Reason::LeavesRoot);
-        };
-        if names::is_denied(inside.as_os_str().as_bytes()) {
-            return self.skip(path, Reason::Denied);
-        }
-        let Ok(meta) = fs::metadata(&target) else {
-            return self.skip(path, Reason::LeavesRoot);
-        };
-        let [as_file, as_folder] = claims;
-        let was_link = std::mem::replace(&mut self.is_link, true);
-        if meta.is_dir() {
-            match as_folder {
-                Claim::Enter if self.folders.insert((meta.dev(), meta.ino())) => {
-                    self.folder(&target, path);
-                }
-                Claim::Enter => {}
-                claim => self.refuse(claim, path),
-            }
-        } else if meta.is_file() {
-            match as_file {
-                Claim::Collect(part) => self.file(path, part, false, &meta),
-                Claim::Probe(part) => self.file(path, part, true, &meta),
-                claim => self.refuse(claim, path),
-            }
+/// Which of the files found is to be taken for each file there is: one file is collected once, under
+/// the best of its names.
+fn best_names(found: &[Found], is_known: impl Fn(&[u8]) -> bool) -> HashMap<(u64, u64), Rank> {
+    let mut best: HashMap<(u64, u64), Rank> = HashMap::default();
+    for (position, found) in found.iter().enumerate() {
+        if found.links > 1 || found.is_link || best.contains_key(&found.stat.file()) {
+            let rank = (!is_known(&found.path), found.is_link, position);
+            let entry = best.entry(found.stat.file()).or_insert(rank);
+            *entry = rank.min(*entry);
         } else {
-            self.skip(path, Reason::NotAFile);
-        }
-        self.is_link = was_link;
-    }
-
-    fn file(&mut self, path: Vec<u8>, part: Part, is_probe: bool, meta: &Metadata) {
-        let left_out = self.selection.leaves_out(self.format, &path, part);
-        if let Some(why) = left_out {
-            self.skip(path.clone(), Reason::LeftOut(why));
-        }
-        self.discovery.found.push(Found {
-            root: self.index,
-            path,
-            part,
-            is_probe,
-            stat: Stat::of(meta),
-            is_left_out: left_out.is_some(),
-            links: meta.nlink(),
-            is_link: self.is_link,
-        });
-    }
-
-    fn refuse(&mut self, claim: Claim, path: Vec<u8>) {
-        match claim {
-            Claim::LeaveOut(why) => self.skip(path, Reason::LeftOut(why)),
-            Claim::Deny => self.skip(path, Reason::Denied),
-            Claim::Enter | Claim::Collect(_) | Claim::Probe(_) | Claim::Ignore => {}
+            best.insert(found.stat.file(), (false, false, position));
         }
     }
-
-    fn skip(&mut self, path: Vec<u8>, reason: Reason) {
-        self.discovery.skipped.push(Skipped { root: self.index, path, reason });
-    }
-}
-
-/// Every file under the roots, or right beside them, whose name is denied. Only names and inodes
-/// are looked at.
-fn denied_files(roots: &[RootPath]) -> HashSet<(u64, u64)> {
-    let mut files = HashSet::default();
-    let mut folders: Vec<(&Path, PathBuf)> = Vec::new();
-    for root in roots {
-        folders.push((&root.path, root.path.clone()));
-        // Claude Code keeps `.claude.json` in the home directory itself.
-        if let Some(parent) = root.path.parent() {
-            let entries = fs::read_dir(parent).into_iter().flatten().flatten();
-            let denied = entries.filter(|entry| names::is_denied(entry.file_name().as_bytes()));
-            files
-                .extend(denied.filter_map(|entry| {
-                    entry.metadata().ok().map(|meta| (meta.dev(), meta.ino()))
-                }));
-        }
-    }
-    while let Some((root, folder)) = folders.pop() {
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let Ok(meta) = entry.metadata() else { continue };
-            let path = entry.path();
-            if meta.is_dir() {
-                folders.push((root, path));
-            } else if let Ok(inside) = path.strip_prefix(root)
-                && names::is_denied(inside.as_os_str().as_bytes())
-            {
-                files.insert((meta.dev(), meta.ino()));
-            }
-        }
-    }
-    files
-}
-
-/// At most this many paths are named for one reason.
-pub(crate) const MOST_NAMED: usize = 20;
-
-/// Groups what was skipped by root and reason.
-pub(crate) fn summarise(roots: &[RootPath], skipped: &[Skipped]) -> Vec<SkippedFiles> {
-    let mut groups: BTreeMap<(usize, &Reason), SkippedFiles> = BTreeMap::new();
-    for skip in skipped {
-        // The root itself has no path below it.
-        let path = if skip.path.is_empty() { &b"."[..] } else { &skip.path };
-        let path = String::from_utf8_lossy(path).into_owned();
-        let group = groups.entry((skip.root, &skip.reason)).or_insert_with(|| SkippedFiles {
-            format: roots.get(skip.root).map_or("", |root| root.format.name()).to_owned(),
-            reason: skip.reason.text(),
-            files: 0,
-            paths: Vec::new(),
-            in_database: roots.get(skip.root).is_some_and(|root| in_database(root, &skip.path)),
-        });
-        group.files += 1;
-        if group.paths.len() < MOST_NAMED && !group.paths.contains(&path) {
-            group.paths.push(path);
-        }
-    }
-    groups.into_values().collect()
-}
-
-/// Whether a path leads into a database.
-fn in_database(root: &RootPath, path: &[u8]) -> bool {
-    let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-    path.get(..end).is_some_and(|folder| root.format.origin(folder).part == Part::Database)
+    best
 }
 
 /// A relative path below a root, as a path of this system.

@@ -8,7 +8,7 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::batch::{Batch, Builder};
+use super::batch::{Batch, Builder, Tools};
 use super::discover::{RootPath, Skipped};
 use super::lead::Lead;
 use super::plan::Job;
@@ -19,7 +19,6 @@ use super::{Pending, Progress, is_over, known};
 use crate::chunks::RecordReader;
 use crate::forget::Forgotten;
 use crate::ledger::Ledger;
-use crate::project::index::Gatherer;
 use crate::wire::SyncReport;
 use crate::{Error, Result};
 
@@ -208,7 +207,7 @@ struct Readers<'a> {
 struct Reader {
     work: Work,
     skipped: Vec<Skipped>,
-    gatherer: Gatherer,
+    tools: Tools,
 }
 
 type Senders = [Mutex<Option<mpsc::Sender<Result<Batch>>>>];
@@ -260,7 +259,7 @@ impl Readers<'_> {
                 self.lead.enter(number, batch.weight.max(1)) && sender.send(Ok(batch)).is_ok();
             if is_sent { Ok(()) } else { Err(Error::damaged("the writer stopped".to_owned())) }
         };
-        let mut builder = Builder::new(&mut reader.gatherer, &mut send);
+        let mut builder = Builder::new(&mut reader.tools, &mut send);
         let records = RefCell::new(RecordReader::new(ledger.conn()));
         for number in unit {
             let Some(job) = self.jobs.get(number) else { break };

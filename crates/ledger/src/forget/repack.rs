@@ -109,7 +109,7 @@ impl Repacked {
         first: i64,
         last: i64,
     ) -> Result<()> {
-        let mut packer = Packer::new();
+        let mut packer = Packer::default();
         let mut reader = RecordReader::new(tx);
         let mut statement = tx.prepare_cached(
             "SELECT seq, length, same_as FROM records WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq",

@@ -11,14 +11,13 @@ use super::session::Reading;
 use super::tables::Tables;
 use super::task::{Task, What};
 use super::{Seen, Sync, changed};
-use crate::collect::batch::{Batch, Builder};
+use crate::collect::batch::{Batch, Builder, Tools};
 use crate::collect::discover::{Found, Reason, Skipped};
 use crate::collect::plan::Job;
 use crate::collect::read::Work;
 use crate::collect::write::{self, Writer};
 use crate::collect::{Progress, is_over};
 use crate::ledger::Ledger;
-use crate::project::index::Gatherer;
 
 impl Sync<'_> {
     /// Reads and writes sessions and archives, one after another. Returns how many were dropped
@@ -55,8 +54,8 @@ impl Sync<'_> {
             progress(Progress::Stored { bytes });
             Ok(())
         };
-        let mut gatherer = Gatherer::default();
-        let mut builder = Builder::new(&mut gatherer, &mut send);
+        let mut tools = Tools::default();
+        let mut builder = Builder::new(&mut tools, &mut send);
         for (number, (job, task)) in jobs.iter().zip(tasks).enumerate() {
             let Some(root) = self.roots.get(job.root) else { break };
             if has_changed.get() {

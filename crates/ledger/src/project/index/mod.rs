@@ -30,6 +30,10 @@ use structure::Structure;
 /// More bytes of words do not wait.
 const MOST: usize = 8 << 20;
 
+/// So many pages are merged with what is written, where the index is in very many pieces: several
+/// times as many as are written.
+const CROWDED_PAGES: i64 = 4096;
+
 /// Words of entries that are not in the index yet.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
@@ -78,11 +82,15 @@ impl Waiting {
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false)?;
         let written = write(conn, &lists);
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-        written
+        if written?.is_crowded() {
+            conn.prepare_cached("INSERT INTO search (search, rank) VALUES ('merge', ?1)")?
+                .execute([CROWDED_PAGES])?;
+        }
+        Ok(())
     }
 }
 
-fn write(conn: &Connection, lists: &[Entries]) -> Result<()> {
+fn write(conn: &Connection, lists: &[Entries]) -> Result<Structure> {
     let mut structure = Structure::read(conn)?;
     let origin = structure.origin().cast_signed();
     let mut insert =
@@ -109,5 +117,6 @@ fn write(conn: &Connection, lists: &[Entries]) -> Result<()> {
         structure.add(id, pages.cast_unsigned(), entries);
         structure.write(conn)?;
     }
-    structure::add_totals(conn, entries, words)
+    structure::add_totals(conn, entries, words)?;
+    Ok(structure)
 }

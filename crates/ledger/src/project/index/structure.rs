@@ -15,6 +15,15 @@ const TOTALS: i64 = 1;
 const WITH_TOMBSTONES: [u8; 4] = [0xFF, 0, 0, 1];
 /// More segments FTS5 does not make.
 const MOST_SEGMENTS: usize = 2000;
+/// With so many segments, large ones are merged too.
+const CROWDED: usize = 1000;
+/// A segment of so many pages is large.
+const LARGE: u64 = 64;
+/// Large segments stand on this level and those above it. FTS5 merges four levels into one, so small
+/// ones get here by the ten-thousands.
+const SHELVES: usize = 8;
+/// FTS5 merges a level that has one more.
+const ON_A_SHELF: usize = 3;
 
 /// Which segments there are.
 #[derive(Debug, PartialEq, Eq)]
@@ -129,8 +138,12 @@ impl Structure {
             .ok_or_else(|| Error::SearchIndex { why: "it is in too many pieces".to_owned() })
     }
 
-    /// Adds a segment where FTS5 adds one. Larger levels whose segments are no larger come down to
-    /// it, so that what is merged is of about the same size.
+    /// True if there are so many segments that large ones have to be merged.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.segments().count() >= CROWDED
+    }
+
+    /// Adds a segment.
     pub(super) fn add(&mut self, id: u64, pages: u64, entries: u64) {
         let origin = self.origin();
         let listed = Listed {
@@ -142,6 +155,38 @@ impl Structure {
             deleted: 0,
             entries,
         };
+        if pages >= LARGE { self.shelve(listed) } else { self.lay_down(listed) }
+    }
+
+    /// Puts a large segment above all small ones, and few on a level: FTS5 would merge them, a
+    /// little with each commit that follows, and a line that is added to a ledger after its first
+    /// import would take the longer the larger that was. Searching looks into each of them either
+    /// way.
+    ///
+    /// Levels only say what is older and what is merged with what, so those that are there can move
+    /// up. One that is being merged is followed by the one that it is merged into: that is not empty,
+    /// and stays beside it.
+    fn shelve(&mut self, listed: Listed) {
+        let most = if self.is_crowded() { usize::MAX } else { ON_A_SHELF };
+        let empty = self.levels.iter().take_while(|level| level.segments.is_empty()).count();
+        if let Some(newest) = self.levels.get_mut(empty)
+            && empty >= SHELVES
+            && newest.merging == 0
+            && newest.segments.len() < most
+        {
+            newest.segments.push(listed);
+            return;
+        }
+        let above = std::mem::take(&mut self.levels);
+        self.levels.resize_with(SHELVES, Level::default);
+        self.levels.push(Level { merging: 0, segments: vec![listed] });
+        self.levels.extend(above.into_iter().filter(|level| !level.segments.is_empty()));
+    }
+
+    /// Adds a segment where FTS5 adds one. Larger levels whose segments are no larger come down to
+    /// it, so that what is merged is of about the same size.
+    fn lay_down(&mut self, listed: Listed) {
+        let pages = listed.pages();
         if self.levels.is_empty() {
             self.levels.push(Level::default());
         }

@@ -131,6 +131,26 @@ fn fts5_leaps_through_the_pages_of_a_word() {
     }
 }
 
+/// Whoever adds a line to a ledger after its first import does not pay for that.
+#[test]
+fn what_an_import_wrote_is_not_merged_with_the_commits_that_follow() {
+    let conn = ledger(64);
+    let entry = |id: i64| (id, [0, 1, 2, 3].map(|column| format!("word{id} column{column}")));
+    for import in 0..12 {
+        let entries: Vec<Entry> = (1..=400).map(|at| entry(import * 1000 + at)).collect();
+        write(&conn, &entries, 50);
+    }
+    let changes =
+        || conn.query_row("SELECT total_changes()", [], |row| row.get::<_, i64>(0)).unwrap();
+    let before = changes();
+    for id in 0..20 {
+        insert(&conn, &entry(100_000 + id));
+        crate::project::search::merge(&conn).unwrap();
+    }
+    let each = (changes() - before) / 20;
+    assert!(each < 20, "{each} rows were written for one entry");
+}
+
 /// What happens to an index over time.
 #[derive(Debug, Clone)]
 enum Step {
