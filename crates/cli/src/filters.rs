@@ -25,11 +25,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
 
-    /// Only what happened since: `3d`, `yesterday`, `2026-11-01`
+    /// Sessions that were last active since: `3d`, `yesterday`, `2026-11-01`
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     since: Option<String>,
 
-    /// Only what happened until: a day belongs to it
+    /// Sessions that were last active until then: a day belongs to it
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     until: Option<String>,
 

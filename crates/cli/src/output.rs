@@ -26,7 +26,7 @@ pub(crate) use number::{
 };
 pub(crate) use progress::{Bar, Line};
 pub(crate) use safe::safe;
-pub(crate) use table::Column;
+pub(crate) use table::{Column, WIDEST_IN_PIPE};
 pub(crate) use text::{Look, Text};
 
 use crate::args::ColorWhen;

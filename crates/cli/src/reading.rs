@@ -132,8 +132,23 @@ impl Reading {
                 }
             }
             Err(error) => Err(error.into()),
-            Ok(_) => Ok(name.to_owned()),
+            Ok(row) => {
+                self.note_others(context, name, row)?;
+                Ok(name.to_owned())
+            }
         }
+    }
+
+    /// Says so if a key leads elsewhere by an index that is older.
+    fn note_others(&self, context: &Context, name: &str, row: SessionRow) -> Result<()> {
+        if name.contains(':') {
+            let others = quipu_ledger::also_led_to(&self.ledger, name, row)?;
+            if !others.is_empty() {
+                let others = others.join(", ");
+                context.output.note(&format!("an older index leads `{name}` to {others}"));
+            }
+        }
+        Ok(())
     }
 
     /// The one project that a name means. If it may mean several, the person is asked.

@@ -17,7 +17,11 @@ use crate::{Error, Result, opened, schema};
 /// What stands at a ledger's path.
 pub(crate) enum Found {
     Nothing,
-    Ledger,
+    Ledger {
+        /// It is written with a log beside it; a copy of one is not. `None` if that was not looked
+        /// at because the file is open here.
+        has_log: Option<bool>,
+    },
 }
 
 /// Looks at the first bytes of the file, without SQLite.
@@ -45,7 +49,7 @@ pub(crate) fn inspect(path: &Path) -> Result<Found> {
             .map(|mut file| file.read_exact(&mut header))
     });
     // What is open as a ledger is one.
-    let Some(read) = read else { return Ok(Found::Ledger) };
+    let Some(read) = read else { return Ok(Found::Ledger { has_log: None }) };
     if let Err(error) = read? {
         return match error.kind() {
             ErrorKind::UnexpectedEof => refuse("it is too short to be one"),
@@ -59,7 +63,8 @@ pub(crate) fn inspect(path: &Path) -> Result<Found> {
     if application_id != schema::APPLICATION_ID {
         return refuse("it is an SQLite file of another program");
     }
-    Ok(Found::Ledger)
+    // Which version of SQLite may write it: 2 if that needs a log.
+    Ok(Found::Ledger { has_log: Some(header[18] == 2) })
 }
 
 /// Builds a new ledger under another name and renames it into place.

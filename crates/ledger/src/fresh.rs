@@ -83,8 +83,8 @@ pub struct Reader {
 /// Opens a ledger to read from it. One that `machine` collects into can be written to, and is
 /// created if there is none; any other is opened for reading only.
 pub fn open_to_read(path: &Path, machine: &str) -> Result<Reader> {
-    let whose = match Ledger::open_as_it_is(path) {
-        Ok(ledger) => whose(&ledger, machine)?,
+    let whose = match Ledger::look_into(path) {
+        Ok((ledger, has_log)) => whose(&ledger, has_log, machine)?,
         Err(Error::Absent { .. }) => Whose::Ours,
         Err(error) => return Err(error),
     };
@@ -110,10 +110,9 @@ pub fn adopt(ledger: &mut Ledger, machine: &str) -> Result<()> {
     })
 }
 
-fn whose(ledger: &Ledger, machine: &str) -> Result<Whose> {
-    let mode: String = ledger.conn().pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+fn whose(ledger: &Ledger, has_log: bool, machine: &str) -> Result<Whose> {
     // A copy has no write-ahead log.
-    if !mode.eq_ignore_ascii_case("wal") {
+    if !has_log {
         return Ok(Whose::Backup);
     }
     Ok(match collector(ledger)? {

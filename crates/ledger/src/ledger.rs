@@ -74,7 +74,7 @@ impl Ledger {
                     create(path)?;
                 }
             }
-            Found::Ledger => {}
+            Found::Ledger { .. } => {}
         }
         let (conn, opened) = connect(path, path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         // SQLite opens what it may not write to all the same.
@@ -109,10 +109,16 @@ impl Ledger {
 
     /// The same, of a ledger that may have to be brought up to date first: to copy it.
     pub(crate) fn open_as_it_is(path: &Path) -> Result<Ledger> {
+        Ledger::look_into(path).map(|(ledger, _)| ledger)
+    }
+
+    /// The same, and whether it is written with a log: of a file that may not be written to, SQLite
+    /// does not tell.
+    pub(crate) fn look_into(path: &Path) -> Result<(Ledger, bool)> {
         assert_sqlite()?;
-        if let Found::Nothing = inspect(path)? {
+        let Found::Ledger { has_log } = inspect(path)? else {
             return Err(Error::Absent { path: path.to_owned() });
-        }
+        };
         let access = OpenFlags::SQLITE_OPEN_READ_ONLY;
         let (conn, opened) = match (connect(path, path, access), frozen::name(path)) {
             (Err(error), Some(name)) if error.trouble() == Trouble::ReadOnly => {
@@ -126,7 +132,13 @@ impl Ledger {
             (connected, _) => connected?,
         };
         refuse_newer(&conn, path)?;
-        Ok(Ledger {
+        let has_log = match has_log {
+            Some(has_log) => has_log,
+            None => conn
+                .pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0))?
+                .eq_ignore_ascii_case("wal"),
+        };
+        let ledger = Ledger {
             path: path.to_owned(),
             conn,
             lock: None,
@@ -134,7 +146,8 @@ impl Ledger {
             stop: None,
             hurry: None,
             longest_wait: LONGEST_WAIT,
-        })
+        };
+        Ok((ledger, has_log))
     }
 
     /// Whether nothing was ever collected into it.

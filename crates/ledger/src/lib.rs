@@ -53,8 +53,8 @@ pub use ledger::Ledger;
 pub use project::rebuild::rebuild;
 pub use query::{
     Choice, Costs, Filter, SessionContext, Sessions, SqlAnswer, SqlLimits, Story, UsageBy,
-    UsageRequest, context, costs, cron_jobs, cron_runs, crowded_ids, cursors, find_session,
-    note_versions, notes, projects, session, session_rows, sessions, sql, status,
+    UsageRequest, also_led_to, context, costs, cron_jobs, cron_runs, crowded_ids, cursors,
+    find_session, note_versions, notes, projects, session, session_rows, sessions, sql, status,
     status_without_ledger, tree, usage,
 };
 pub use restore::{Generations, InPlace, What, put_back, restore};

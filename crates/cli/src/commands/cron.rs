@@ -4,7 +4,9 @@ use quipu_ledger::wire::{CronJob, CronRun};
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
-use crate::output::{Column, Look, Text, count, elapsed, minute, number, short, short_id};
+use crate::output::{
+    Column, Look, ShortIds, Text, count, elapsed, minute, number, short, short_id,
+};
 use crate::reading;
 
 /// Show scheduled jobs, or the runs of one
@@ -53,7 +55,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     show_job(context, job)?;
     if !runs.is_empty() {
         context.output.gap()?;
-        show_runs(context, &runs)?;
+        show_runs(context, &reading.short_ids()?, &runs)?;
     }
     let more = job.runs.saturating_sub(runs.len() as u64);
     if more > 0 {
@@ -73,16 +75,18 @@ fn list(context: &mut Context, reading: &reading::Reading, jobs: &[CronJob]) -> 
     }
     context.output.page()?;
     let is_wide = context.output.width().is_none_or(|width| width >= 80);
+    let has_next = context.output.width().is_none_or(|width| width >= 100);
     let mut columns = vec![Column::long("job"), Column::words("state")];
     if is_wide {
-        columns.push(Column::words("schedule"));
+        // A schedule may be long; what job it is of matters more.
+        columns = vec![Column::words("job"), Column::words("state"), Column::title("schedule")];
     }
     let has_runs = context.output.width().is_none_or(|width| width >= 50);
     if has_runs {
         columns.push(Column::numbers("runs"));
     }
     columns.push(Column::words("last"));
-    if is_wide {
+    if has_next {
         columns.push(Column::words("next"));
     }
     let rows = jobs
@@ -96,7 +100,7 @@ fn list(context: &mut Context, reading: &reading::Reading, jobs: &[CronJob]) -> 
                 row.push(Text::plain(number(job.runs)));
             }
             row.push(last(job));
-            if is_wide {
+            if has_next {
                 row.push(Text::of(Look::Dim, job.next_run_at.map(minute).unwrap_or_default()));
             }
             row
@@ -132,7 +136,7 @@ fn show_job(context: &mut Context, job: &CronJob) -> Result<()> {
     Ok(())
 }
 
-fn show_runs(context: &mut Context, runs: &[CronRun]) -> Result<()> {
+fn show_runs(context: &mut Context, ids: &ShortIds, runs: &[CronRun]) -> Result<()> {
     let is_wide = context.output.width().is_none_or(|width| width >= 80);
     let mut columns = vec![Column::words("ended"), Column::words("status")];
     if is_wide {
@@ -151,7 +155,7 @@ fn show_runs(context: &mut Context, runs: &[CronRun]) -> Result<()> {
             if is_wide {
                 row.push(Text::plain(run.duration_ms.map(took).unwrap_or_default()));
                 row.push(Text::plain(run.tokens.map(short).unwrap_or_default()));
-                let session = run.session.as_deref().map(short_id).unwrap_or_default();
+                let session = run.session.as_deref().map(|id| ids.of(id)).unwrap_or_default();
                 row.push(Text::of(Look::Good, session));
             }
             let words = run.error.as_deref().or(run.summary.as_deref()).unwrap_or_default();

@@ -11,13 +11,15 @@ use crate::{filters, reading};
 
 /// Show memory and personality notes, in every version that was seen
 ///
-/// Without a name, lists all notes. With one, shows its newest version, the one
-/// of a day (--at), or what changed from version to version (--diff). A name is
-/// the note's path in the workspace or the end of it; AGENT/PATH where several
-/// agents have one. A folder's name lists the notes in it.
+/// Without a name, lists all notes, also as they were on a day (--at), or shows
+/// all that changed (--diff). With one, shows its newest version, the one of a
+/// day, or what changed from version to version. A name is the note's path in
+/// the workspace, the end of it, or any part that only one note has; AGENT/PATH
+/// where several agents have one. A folder's name stands for the notes in it.
 ///
 /// Examples:
 ///   quipu notes
+///   quipu notes --diff
 ///   quipu notes MEMORY.md --diff
 ///   quipu notes SOUL.md --at 2026-11-01
 #[derive(Debug, clap::Args)]
@@ -28,11 +30,11 @@ pub(crate) struct Args {
     name: Option<String>,
 
     /// As it was at the end of that day, or at that moment
-    #[arg(long, value_name = "WHEN", requires = "name", conflicts_with = "diff")]
+    #[arg(long, value_name = "WHEN", conflicts_with = "diff")]
     at: Option<String>,
 
     /// What changed from one version to the next
-    #[arg(long, requires = "name")]
+    #[arg(long)]
     diff: bool,
 
     #[command(flatten)]
@@ -43,15 +45,28 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let at = args.at.as_deref().map(filters::until).transpose()?;
     let reading = reading::open(context, args.reading)?;
     let notes = quipu_ledger::notes(&reading.ledger)?;
-    let Some(name) = &args.name else { return list(context, &reading, &notes) };
-    if let Some(folder) = in_folder(&notes, name).filter(|_| at.is_none() && !args.diff) {
-        return list(context, &reading, &folder);
+    let several = match &args.name {
+        None => Some(notes.clone()),
+        Some(name) => in_folder(&notes, name),
+    };
+    if let Some(several) = several {
+        return match (args.diff, at) {
+            (true, _) => changes(context, &reading, &several),
+            (false, None) => list(context, &reading, &several),
+            (false, Some(at)) => {
+                let then = as_of(&reading, &several, at)?;
+                if then.is_empty() && !several.is_empty() {
+                    return Err(no_match("no note was there at that time".to_owned()));
+                }
+                list(context, &reading, &then)
+            }
+        };
     }
-    let note = find(&notes, name)?;
-    let versions = quipu_ledger::note_versions(&reading.ledger, &note.agent, &note.name)?;
+    let note = pick(context, &notes, args.name.as_deref().unwrap_or_default())?;
     if args.diff {
-        return diff::show(context, &reading, &versions);
+        return changes(context, &reading, std::slice::from_ref(note));
     }
+    let versions = quipu_ledger::note_versions(&reading.ledger, &note.agent, &note.name)?;
     let wanted = match at {
         Some(at) => versions.iter().rfind(|version| version.time.is_some_and(|time| time < at)),
         None => versions.last(),
@@ -69,6 +84,44 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     context.output.gap()?;
     context.output.verbatim(&version.text)?;
     Ok(())
+}
+
+/// What changed in these notes, note by note.
+fn changes(context: &mut Context, reading: &reading::Reading, notes: &[Note]) -> Result<()> {
+    if !context.is_json {
+        if notes.is_empty() {
+            return list(context, reading, notes);
+        }
+        context.output.page()?;
+    }
+    let mut is_first = true;
+    for note in notes {
+        if !std::mem::take(&mut is_first) && !context.is_json {
+            context.output.gap()?;
+        }
+        let versions = quipu_ledger::note_versions(&reading.ledger, &note.agent, &note.name)?;
+        diff::show(context, reading, &versions)?;
+    }
+    Ok(())
+}
+
+/// Notes as they were at a moment.
+fn as_of(reading: &reading::Reading, notes: &[Note], at: i64) -> Result<Vec<Note>> {
+    let mut then = Vec::new();
+    for note in notes {
+        let mut versions = quipu_ledger::note_versions(&reading.ledger, &note.agent, &note.name)?;
+        versions.retain(|version| version.time.is_some_and(|time| time < at));
+        if let Some(version) = versions.last() {
+            then.push(Note {
+                versions: versions.len() as u64,
+                bytes: version.bytes,
+                updated_at: version.time,
+                gone: false,
+                ..note.clone()
+            });
+        }
+    }
+    Ok(then)
 }
 
 fn list(context: &mut Context, reading: &reading::Reading, notes: &[Note]) -> Result<()> {
@@ -123,7 +176,7 @@ fn heading(version: &NoteVersion, of: usize) -> Text {
 
 /// The notes in a folder of that name, if it is the name of no note.
 fn in_folder(notes: &[Note], name: &str) -> Option<Vec<Note>> {
-    if find(notes, name).is_ok() {
+    if called(notes, name, &[is_exact, is_end]).len() == 1 {
         return None;
     }
     let folder = name.trim_end_matches('/').to_lowercase();
@@ -137,18 +190,36 @@ fn in_folder(notes: &[Note], name: &str) -> Option<Vec<Note>> {
     (!folder.is_empty() && !found.is_empty()).then_some(found)
 }
 
-/// The note that a person means.
-fn find<'a>(notes: &'a [Note], name: &str) -> Result<&'a Note> {
-    let wanted = name.to_lowercase();
-    let is = |fits: &dyn Fn(&str, &str) -> bool| -> Vec<&'a Note> {
+/// How a name may fit a note: the agent, the note's path, what was said; all in small letters.
+type Fit = fn(&str, &str, &str) -> bool;
+
+fn is_exact(agent: &str, name: &str, said: &str) -> bool {
+    name == said || said.strip_prefix(agent).and_then(|said| said.strip_prefix('/')) == Some(name)
+}
+
+fn is_end(_: &str, name: &str, said: &str) -> bool {
+    name.strip_suffix(said).is_some_and(|before| before.ends_with('/'))
+}
+
+fn is_part(agent: &str, name: &str, said: &str) -> bool {
+    !said.is_empty() && format!("{agent}/{name}").contains(said)
+}
+
+/// The notes that a name fits, by the first way in which it fits any.
+fn called<'a>(notes: &'a [Note], said: &str, fits: &[Fit]) -> Vec<&'a Note> {
+    let said = said.to_lowercase();
+    let found = fits.iter().map(|fits| -> Vec<&'a Note> {
         notes
             .iter()
-            .filter(|note| fits(&note.agent.to_lowercase(), &note.name.to_lowercase()))
+            .filter(|note| fits(&note.agent.to_lowercase(), &note.name.to_lowercase(), &said))
             .collect()
-    };
-    let exact = is(&|agent, name| name == wanted || format!("{agent}/{name}") == wanted);
-    let end = format!("/{wanted}");
-    let found = if exact.is_empty() { is(&|_, name| name.ends_with(&end)) } else { exact };
+    });
+    found.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
+}
+
+/// The note that a person means, who is asked if it may be several.
+fn pick<'a>(context: &mut Context, notes: &'a [Note], name: &str) -> Result<&'a Note> {
+    let found = called(notes, name, &[is_exact, is_end, is_part]);
     match found.as_slice() {
         [note] => Ok(note),
         [] => {
@@ -156,10 +227,18 @@ fn find<'a>(notes: &'a [Note], name: &str) -> Result<&'a Note> {
                 .hint("`quipu notes` lists all of them"))
         }
         several => {
+            let path = |note: &&Note| format!("{}/{}", note.agent, note.name);
+            let question = format!("`{name}` may mean several notes:");
+            let choices = several.iter().map(|note| Text::plain(path(note))).collect();
+            if let Some(choice) = context.output.pick(&question, choices)?
+                && let Some(note) = several.get(choice)
+            {
+                return Ok(note);
+            }
             let what = format!("`{name}` may mean {}", count(several.len() as u64, "note"));
             let mut error = no_match(what).hint("say which one:");
             for note in several.iter().take(MOST_NAMED) {
-                error = error.hint(format!("  {}/{}", note.agent, note.name));
+                error = error.hint(format!("  {}", path(note)));
             }
             Err(error)
         }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
-use crate::output::{safe, short_id};
+use crate::output::{ShortIds, safe};
 use crate::reading;
 
 /// Say how to go on with a session, or go on
@@ -57,7 +57,8 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let Some(session) = quipu_ledger::session(&reading.ledger, row)? else {
         return Err(cannot("the session is not in the index", "run `quipu rebuild`"));
     };
-    let command = command(&session)?;
+    let ids = reading.short_ids()?;
+    let command = command(&ids, &session)?;
     let folder = session.cwd.as_deref();
     if let Some(folder) = folder
         && !Path::new(folder).is_dir()
@@ -82,7 +83,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         None => {
             return Err(cannot(
                 "its transcript is gone, and was never a file that could be given back",
-                &format!("`quipu show {}` shows it", short_id(&session.id)),
+                &format!("`quipu show {}` shows it", ids.of(&session.id)),
             ));
         }
     };
@@ -105,14 +106,14 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
 }
 
 /// What goes on with it.
-fn command(session: &Session) -> Result<Vec<String>> {
+fn command(ids: &ShortIds, session: &Session) -> Result<Vec<String>> {
     if let (Some(parent), "subagent") = (&session.parent, session.part.as_str()) {
         return Err(cannot(
             "a sub-agent cannot be continued by itself",
-            &format!("its session can: `quipu resume {}`", short_id(parent)),
+            &format!("its session can: `quipu resume {}`", ids.of(parent)),
         ));
     }
-    let show = format!("`quipu show {}` shows it", short_id(&session.id));
+    let show = format!("`quipu show {}` shows it", ids.of(&session.id));
     match session.state.as_str() {
         "lost" => {
             return Err(cannot(

@@ -1,5 +1,6 @@
 //! `quipu search`: everything that people, agents and tools wrote, by words.
 
+mod command;
 mod page;
 
 use std::ffi::OsString;
@@ -9,7 +10,7 @@ use std::time::Instant;
 use quipu_ledger::wire::{SearchAnswer, SearchHit};
 use quipu_ledger::{Order, SearchRequest};
 use quipu_transcript::project::Name;
-use quipu_transcript::search::query::{self, Filter, Place, Query, What};
+use quipu_transcript::search::query::{self, Filter, Place, Query, QueryError, What};
 use serde::Serialize;
 
 use super::Context;
@@ -228,11 +229,15 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
 /// What the arguments ask for.
 fn query(args: &Args, context: &Context) -> Result<Query> {
     let text = args.words.join(" ");
-    let mut query = query::parse(&text, &zone::now())
-        .map_err(|error| CommandError::from_source(error.into()))
-        .map_err(|error| {
-            error.hint("what stands in quotes is looked for as it is: '\"role:x\"'")
-        })?;
+    let mut query = query::parse(&text, &zone::now()).map_err(|error| {
+        let hint = match &error {
+            QueryError::TooManyWords | QueryError::TooLong => {
+                "a few of the words are enough; --exact TEXT looks for a long text as it is"
+            }
+            _ => "what stands in quotes is looked for as it is: '\"role:x\"'",
+        };
+        CommandError::from_source(error.into()).hint(hint)
+    })?;
     // Quotes around nothing are what is looked for.
     if query.is_empty() && !text.trim().is_empty() {
         query = Query::literal(text.trim());
@@ -260,6 +265,9 @@ fn query(args: &Args, context: &Context) -> Result<Query> {
 fn nothing(answer: &SearchAnswer, query: &Query, reading: &Reading) -> CommandError {
     let mut error = CommandError::new(format!("nothing matches{}", reading.so_far()));
     error.kind = Kind::NoMatch;
+    if reading.ledger.is_empty().unwrap_or(false) {
+        return error.hint("nothing was collected yet; `quipu status` says where quipu looks");
+    }
     for gap in gaps(answer) {
         error = error.hint(gap);
     }

@@ -21,7 +21,9 @@ const WIDEST_PROJECT: usize = 20;
 ///
 /// Sub-agents, warm-up stubs and empty sessions are left out unless --all is
 /// given. With --project, sessions are grouped by project. --since and --until
-/// go by the agent's own index where there is one.
+/// go by when a session was last active: what the agent's own index says where
+/// there is one, else its last entry. A session that went on after --until is
+/// left out, whenever it began.
 ///
 /// Examples:
 ///   quipu sessions --since 3d

@@ -133,7 +133,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         });
     }
     context.output.page()?;
-    let mut page = Page::new(&choice, context);
+    let mut page = Page::new(&choice, reading.short_ids()?, context);
     page.head(story.head())?;
     each(|tell| story.tell(&choice, &mut |item| tell(page.item(item))))?;
     page.end()

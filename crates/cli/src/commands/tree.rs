@@ -9,7 +9,7 @@ use quipu_transcript::story::one_line;
 use super::Context;
 use super::show::page;
 use crate::error::Result;
-use crate::output::{Look, Text, count, number, short_id};
+use crate::output::{Look, ShortIds, Text, WIDEST_IN_PIPE, count, number};
 use crate::reading;
 
 /// Show a session's tree: forks, compactions, labels, sub-agents
@@ -53,10 +53,11 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
     context.output.page()?;
     let story = Story::find(&reading.ledger, &session)?;
-    let width = context.output.width().unwrap_or(usize::MAX);
+    let width = context.output.width().unwrap_or(WIDEST_IN_PIPE);
     context.output.line(Text::of(Look::Bold, page::title(story.head(), width)))?;
     context.output.line(Text::of(Look::Dim, &story.head().id))?;
     context.output.gap()?;
+    let ids = reading.short_ids()?;
     let clashes = clashes(&lines);
     let mut depth = 0;
     for (index, line) in lines.iter().enumerate() {
@@ -69,7 +70,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             context.output.gap()?;
         }
         depth = line.depth;
-        let shown = draw(line, &clashes);
+        let shown = draw(line, &ids, &clashes);
         let shown = match context.output.width() {
             Some(width) => shown.shorten(width),
             None => shown,
@@ -83,12 +84,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
 }
 
 /// One line: the stems of the ways that go on beside it, its mark, and what it is.
-fn draw(line: &TreeLine, clashes: &HashSet<String>) -> Text {
+fn draw(line: &TreeLine, ids: &ShortIds, clashes: &HashSet<String>) -> Text {
     let look = if line.current { Look::Plain } else { Look::Dim };
     let stems = "│ ".repeat(line.depth.min(DEEPEST));
     let start = Text::of(Look::Dim, stems);
     if line.kind == "subagent" {
-        return agent(line, start);
+        return agent(line, ids, start);
     }
     let mark = match line.kind {
         _ if line.leaf => Text::of(Look::Good, "@"),
@@ -128,11 +129,11 @@ fn draw(line: &TreeLine, clashes: &HashSet<String>) -> Text {
     shown
 }
 
-fn agent(line: &TreeLine, start: Text) -> Text {
+fn agent(line: &TreeLine, ids: &ShortIds, start: Text) -> Text {
     let stem = Text::of(Look::Dim, format!("│  {}↳ ", "  ".repeat(line.nested.min(DEEPEST))));
     let mut shown = start.join(stem);
     if let Some(session) = &line.session {
-        shown = shown.with(Look::Code, session_name(session)).and("  ");
+        shown = shown.with(Look::Code, ids.of(session)).and("  ");
     }
     let kind = line.agent_type.as_deref().map(|kind| format!("{kind}, ")).unwrap_or_default();
     shown = shown.with(Look::Dim, format!("{kind}{}", counts(line)));
@@ -140,16 +141,6 @@ fn agent(line: &TreeLine, start: Text) -> Text {
         shown = shown.and("  ").with(Look::Dim, one_line(text, WIDEST));
     }
     shown
-}
-
-/// What `show` takes for a sub-agent: the beginning of its session's id, and its own name.
-fn session_name(id: &str) -> String {
-    match (id.split_once('/'), id.rsplit_once('/')) {
-        (Some((session, _)), Some((_, own))) if session.len() == 36 => {
-            format!("{}/{own}", short(session))
-        }
-        _ => short_id(id),
-    }
 }
 
 fn counts(line: &TreeLine) -> String {

@@ -147,15 +147,21 @@ impl ShortIds {
             let letters = self.letters(id).max(least);
             id.chars().take(letters).collect::<String>()
         };
+        let session = id.split_once('/').map(|(session, _)| session);
         match id.rsplit_once('/') {
-            Some((parent, own)) if is_uuid(parent) => {
-                format!("{}/{own}", first(parent, ID_LETTERS))
+            Some((_, own)) if session.is_some_and(is_uuid) => {
+                format!("{}/{own}", first(session.unwrap_or_default(), ID_LETTERS))
             }
-            // Named after a file; its folder is not needed.
+            // Named after a file; its folder is needed only where others are called so, too.
+            Some(_) if self.is_crowded(id) => id.to_owned(),
             Some((_, own)) => own.chars().take(LONGEST_ID).collect(),
             None if is_uuid(id) => first(id, ID_LETTERS),
             None => first(id, LONGEST_ID),
         }
+    }
+
+    fn is_crowded(&self, id: &str) -> bool {
+        self.crowded.binary_search_by(|crowded| crowded.as_str().cmp(id)).is_ok()
     }
 
     /// How many letters tell an id from its neighbours.

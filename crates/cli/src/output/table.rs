@@ -9,6 +9,12 @@ const GAP: usize = 2;
 /// A column that must give way keeps at least this much.
 const LEAST: usize = 16;
 
+/// Where no terminal limits a line, a cell does: nobody reads a title of ten thousand letters.
+pub(crate) const WIDEST_IN_PIPE: usize = 120;
+
+/// … and a sentence or two.
+const WIDEST_PROSE_IN_PIPE: usize = 400;
+
 /// A column of a table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column<'a> {
@@ -62,13 +68,20 @@ impl<'a> Column<'a> {
     }
 }
 
-/// Lays rows out as lines of at most `width` columns; without a width nothing gives way.
+/// Lays rows out as lines of at most `width` columns; without a width only very long cells are cut,
+/// and each row is one line.
 pub(crate) fn lay_out(columns: &[Column], rows: Vec<Vec<Text>>, width: Option<usize>) -> Vec<Text> {
     let mut widths: Vec<usize> =
         columns.iter().map(|column| Text::plain(column.title).width()).collect();
     for row in &rows {
         for (cell, width) in row.iter().zip(&mut widths) {
             *width = cell.width().max(*width);
+        }
+    }
+    if width.is_none() {
+        for (width, column) in widths.iter_mut().zip(columns) {
+            let is_prose = column.kind == Kind::Prose;
+            *width = (*width).min(if is_prose { WIDEST_PROSE_IN_PIPE } else { WIDEST_IN_PIPE });
         }
     }
     if let Some(available) = width {
@@ -83,25 +96,28 @@ pub(crate) fn lay_out(columns: &[Column], rows: Vec<Vec<Text>>, width: Option<us
         }
     }
     let titles = columns.iter().map(|column| Text::of(Look::Dim, column.title)).collect();
-    std::iter::once(titles).chain(rows).flat_map(|row| lines(columns, &widths, row)).collect()
+    std::iter::once(titles)
+        .chain(rows)
+        .flat_map(|row| lines(columns, &widths, row, width.is_some()))
+        .collect()
 }
 
 /// One row: one line, and more if its prose is wrapped.
-fn lines(columns: &[Column], widths: &[usize], row: Vec<Text>) -> Vec<Text> {
+fn lines(columns: &[Column], widths: &[usize], row: Vec<Text>, wraps: bool) -> Vec<Text> {
     let mut line = Text::default();
     let mut further = Vec::new();
     // Spaces that nothing follows are not written.
     let mut owed = 0;
     for ((column, width), cell) in columns.iter().zip(widths).zip(row) {
         let cell = match column.kind {
-            Kind::Prose => {
+            Kind::Prose if wraps => {
                 let mut wrapped = cell.wrap(*width).into_iter();
                 let first = wrapped.next().unwrap_or_default();
                 let indent = line.width() + owed;
                 further.extend(wrapped.map(|rest| Text::plain(" ".repeat(indent)).join(rest)));
                 first
             }
-            Kind::Title => cell.shorten(*width),
+            Kind::Title | Kind::Prose => cell.shorten(*width),
             _ => cell.cut(*width),
         };
         let free = width.saturating_sub(cell.width());
@@ -169,6 +185,20 @@ mod tests {
             None,
             &["name  bytes  path", "a         1  some/where quite/deep.jsonl", "long  1,000"],
         );
+    }
+
+    #[test]
+    fn a_cell_is_cut_where_nothing_else_limits_it() {
+        for (last, widest) in [
+            (Column::long("path"), WIDEST_IN_PIPE),
+            (Column::title("path"), WIDEST_IN_PIPE),
+            (Column::prose("path"), WIDEST_PROSE_IN_PIPE),
+        ] {
+            let rows = vec![vec!["a".into(), Text::plain("long ".repeat(1000))]];
+            let lines = lay_out(&[Column::words("name"), last], rows, None);
+            let widths: Vec<usize> = lines.iter().map(Text::width).collect();
+            assert_eq!(widths, [10, 6 + widest]);
+        }
     }
 
     #[test]

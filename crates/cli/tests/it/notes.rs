@@ -152,5 +152,67 @@ fn a_folder_of_notes() {
     assert_eq!(names, ["memory/2026-01-01.md", "memory/2026-01-02.md"]);
     assert_eq!(home.run("notes memory/ --json").json_lines().len(), 2);
     assert!(home.run("notes MEMORY.md").stdout.contains("one"));
-    assert_eq!(home.run("notes memory --diff").code, 1);
+    assert_eq!(home.run("notes memory --diff --json").json_lines().len(), 2);
+}
+
+#[test]
+fn a_part_of_a_path_is_enough() {
+    let home = home();
+    for name in ["2026-02", "02-01", "memory/2026", "main/memory/2"] {
+        let run = home.run(&format!("notes {name}"));
+        assert!(run.code == 0 && run.stdout.contains("Rain."), "{name}: {run}");
+    }
+    snapshot!(home.run("notes EMOR"), @"
+    exit 1
+    --- stderr
+    error: `EMOR` may mean 3 notes
+    hint: say which one:
+          main/MEMORY.md
+          main/memory/2026-02-01.md
+          work/MEMORY.md
+    ");
+}
+
+/// Without a name, all notes are meant; with a folder's, those in it.
+#[test]
+fn all_that_changed_and_all_as_it_was() {
+    let home = home();
+    snapshot!(home.run("notes --diff"), @r"
+    exit 0
+    --- stdout
+    MEMORY.md  main, version 1 of 2, [MINUTE]  +4 −0
+    + # Memory
+    +
+    + Alice drinks tea.
+    + She is left-handed.
+
+    MEMORY.md  main, version 2 of 2, [MINUTE]  +1 −1
+      # Memory
+
+    - Alice drinks tea.
+    + Alice drinks coffee now.
+      She is left-handed.
+
+    memory/2026-02-01.md  main, version 1 of 1, [MINUTE]  +1 −0
+    + Rain.
+
+    MEMORY.md  work, version 1 of 1, [MINUTE]  +1 −0
+    + Nothing yet.\u{1b}[2J
+    ");
+    let changes = home.run("notes --diff --json").json_lines();
+    assert_eq!(changes.len(), 4);
+    assert_eq!(home.run("notes memory --diff --json").json_lines().len(), 1);
+    snapshot!(home.run("notes --at 2026-02-03"), @"
+    exit 0
+    --- stdout
+    note                  agent  versions  size  changed
+    MEMORY.md             main          1  48 B  [MINUTE]
+    memory/2026-02-01.md  main          1   6 B  [MINUTE]
+    MEMORY.md             work          1  17 B  [MINUTE]
+    ");
+    snapshot!(home.run("notes --at 2026-01-01"), @"
+    exit 1
+    --- stderr
+    error: no note was there at that time
+    ");
 }

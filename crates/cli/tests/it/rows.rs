@@ -80,3 +80,30 @@ fn one_that_cannot_be_read() {
     assert_eq!(skipped["reason"], "unreadable: not an SQLite database, or an encrypted one");
     assert_eq!(skipped["paths"][0], "agents/main/agent/openclaw-agent.sqlite");
 }
+
+/// The index file that OpenClaw left behind beside its database: where both lead to one session
+/// there is nothing to say; otherwise the newer one counts, and the other is named.
+#[test]
+fn a_key_in_two_indexes_leads_where_it_led_last() {
+    let id = "433d5b15-0000-4000-8000-000000000001";
+    for (session, time, expected, is_noted) in
+        [(id, 1, id, false), ("left", 1, id, true), ("left", 9_000_000_000_000_i64, "left", true)]
+    {
+        let home = home();
+        let folder = ".openclaw/agents/main/sessions";
+        let index =
+            format!("{{\"agent:main:main\":{{\"sessionId\":\"{session}\",\"updatedAt\":{time}}}}}");
+        home.write(format!("{folder}/sessions.json"), index);
+        home.write(
+            format!("{folder}/left.jsonl"),
+            "{\"type\":\"session\",\"version\":3,\"id\":\"left\",\"timestamp\":\"2026-10-01T10:00:00Z\"}\n\
+             {\"type\":\"message\",\"id\":\"00000001\",\"message\":{\"role\":\"user\",\"content\":\"hi\"}}\n",
+        );
+        home.run("sync");
+        let run = home.run("show agent:main:main --count --json");
+        assert_eq!(run.code, 0, "{run}");
+        let shown = home.run("show agent:main:main");
+        assert!(shown.stdout.contains(expected), "{shown}");
+        assert_eq!(run.stderr.contains("an older index leads"), is_noted, "{run}");
+    }
+}

@@ -41,7 +41,7 @@ fn home() -> Home {
 fn hits_are_grouped_by_session() {
     let home = home();
     home.run("sync");
-    snapshot!(home.run("search checkout"), @r"
+    snapshot!(home.run("search checkout"), @"
     exit 0
     --- stdout
     Scheduled job 5145dbcf
@@ -60,7 +60,7 @@ fn hits_are_grouped_by_session() {
         curl: (28) Operation timed out after 5001 ms with 0 bytes received from checkout
       turn 1 · assistant · [MINUTE]
         The payment gateway does not answer. I raised the limit of the checkout to thirty seconds and added a retry, so that a slow gateway no longer fails an order.
-      quipu show 640ab4c7 --turn 1
+      quipu show 640ab4c7 --turn 1 --tools full
 
     Tell me when the checkout is down [deleted]
     s9 · /home/alice/bot · OpenClaw · 2026-02-04
@@ -109,7 +109,7 @@ fn one_object_per_hit() {
     snapshot!(home.run("search --json --no-sync timed"), @r#"
     exit 0
     --- stdout
-    {"session":"640ab4c7-d010-4b20-a591-b7172ef08e66","entry":"00000003-0000-4000-8000-000000000000","number":3,"kind":"user","role":"tool","time":1768213811000,"snippet":"curl: (28) Operation timed out after 5001 ms with 0 bytes received from checkout","marks":[[21,26]],"cut_before":false,"cut_after":false,"place":"result","tool":"Bash","is_error":true,"is_older":false,"turn":1,"format":"claude-code","agent":null,"title":"Why does the checkout time out?","project":"shop","slug":"-home-alice-shop","cwd":"/home/alice/shop","part":"transcript","state":"live","parent":null,"name":null,"score":1.3228910511940701,"total":1,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"session":"640ab4c7-d010-4b20-a591-b7172ef08e66","entry":"00000003-0000-4000-8000-000000000000","number":3,"kind":"user","role":"tool","time":1768213811000,"snippet":"curl: (28) Operation timed out after 5001 ms with 0 bytes received from checkout","marks":[[21,26]],"cut_before":false,"cut_after":false,"place":"result","tool":"Bash","is_error":true,"is_older":false,"folded":null,"turn":1,"format":"claude-code","agent":null,"title":"Why does the checkout time out?","project":"shop","slug":"-home-alice-shop","cwd":"/home/alice/shop","part":"transcript","state":"live","parent":null,"name":null,"score":1.3228910511940701,"total":1,"fresh_as_of":"[TIME]","pending_bytes":null}
     "#);
     let hits = home.run("search --json --recent -n 2 checkout").json_lines();
     assert_eq!(hits.len(), 2);
@@ -127,7 +127,7 @@ fn one_object_per_hit() {
 fn what_stands_around_a_hit_is_shown() {
     let home = home();
     home.run("sync");
-    snapshot!(home.run("search -C 1 timed"), @r"
+    snapshot!(home.run("search -C 1 timed"), @"
     exit 0
     --- stdout
     Why does the checkout time out?
@@ -136,7 +136,7 @@ fn what_stands_around_a_hit_is_shown() {
       turn 1 · Bash result · failed · [MINUTE]
         curl: (28) Operation timed out after 5001 ms with 0 bytes received from checkout
       assistant: The payment gateway does not answer. I raised the limit of the checkout to thirty seconds and added a retry, so that a slow gateway no longer fails an order.
-      quipu show 640ab4c7 --turn 1
+      quipu show 640ab4c7 --turn 1 --tools full
 
     1 hit
     ");
@@ -375,4 +375,102 @@ fn calls_that_look_alike_are_folded() {
     assert_eq!(shown.matches("zanzibar --try").count(), 1, "{shown}");
     assert!(shown.contains("and 4 like it in turn 1"), "{shown}");
     assert_eq!(home.run("search zanzibar --json").json_lines().len(), 5);
+}
+
+#[test]
+fn too_many_words_are_told_from_a_wrong_filter() {
+    let home = Home::empty();
+    let many: String = (0..300).map(|number| format!("word{number} ")).collect();
+    snapshot!(home.run(&format!("search {many}")), @"
+    exit 2
+    --- stderr
+    error: the query has more than 256 words
+    hint: a few of the words are enough; --exact TEXT looks for a long text as it is
+    ");
+}
+
+/// The command below a hit shows what was found, whatever it was found in.
+#[test]
+fn the_command_below_a_hit_shows_it() {
+    let home = Home::empty();
+    let mut number = 0;
+    let mut line = |kind: &str, more: &str, message: &str| {
+        number += 1;
+        let parent = match number {
+            1 => "null".to_owned(),
+            _ => format!("\"{:08x}-0000-4000-8000-000000000000\"", number - 1),
+        };
+        format!(
+            r#"{{"type":"{kind}","uuid":"{number:08x}-0000-4000-8000-000000000000","parentUuid":{parent},"timestamp":"2026-01-12T10:{number:02}:00.000Z","cwd":"/p","sessionId":"640ab4c7-d010-4b20-a591-b7172ef08e66"{more}{message}}}
+"#
+        )
+    };
+    let content = |role: &str, content: &str| {
+        format!(r#","message":{{"id":"m","role":"{role}","content":{content}}}"#)
+    };
+    let text = [
+        line("user", "", &content("user", r#""first prompt""#)),
+        line("assistant", "", &content("assistant", r#"[{"type":"text","text":"first answer"}]"#)),
+        line("user", "", &content("user", r#""second alfa""#)),
+        line("assistant", "", &content("assistant", r#"[{"type":"thinking","thinking":"bravo"}]"#)),
+        line("assistant", "", &content("assistant", r#"[{"type":"text","text":"charlie"}]"#)),
+        line("assistant", "", &content("assistant", r#"[{"type":"tool_use","id":"t1","name":"Edit","input":{"file_path":"a.rs","new_string":"delta"}}]"#)),
+        line("user", "", &content("user", r#"[{"type":"tool_result","tool_use_id":"t1","content":"echo result"},{"type":"text","text":"<system-reminder>foxtrot</system-reminder>"}]"#)),
+        line("user", r#","isMeta":true"#, &content("user", r#""golf caveat""#)),
+        line("user", r#","isSidechain":true"#, &content("user", r#""hotel aside""#)),
+        line("system", r#","subtype":"compact_boundary","compactMetadata":{"trigger":"auto","preTokens":9}"#, r#","content":"Conversation compacted""#),
+        line("user", r#","isCompactSummary":true"#, &content("user", r#""india so far""#)),
+        "{\"type\":\"custom-title\",\"customTitle\":\"juliett\",\"sessionId\":\"640ab4c7-d010-4b20-a591-b7172ef08e66\"}\n".to_owned(),
+        line("user", "", &content("user", r#""<bash-input>ls kilo</bash-input>""#)),
+        line("user", "", &content("user", r#""<bash-stdout>lima</bash-stdout>""#)),
+    ];
+    home.write(SHOP, text.concat());
+    home.write(
+        ".openclaw/agents/main/sessions/s1.jsonl",
+        "{\"type\":\"session\",\"version\":3,\"id\":\"s1\",\"timestamp\":\"2026-02-04T10:30:00.000Z\",\"cwd\":\"/q\"}\n\
+         {\"type\":\"message\",\"id\":\"a1b2c3d4\",\"parentId\":null,\"timestamp\":\"2026-02-04T10:31:00.000Z\",\"message\":{\"role\":\"user\",\"content\":\"mike\"}}\n\
+         {\"type\":\"compaction\",\"id\":\"a1b2c3d5\",\"parentId\":\"a1b2c3d4\",\"timestamp\":\"2026-02-04T10:32:00.000Z\",\"summary\":\"november so far\",\"firstKeptEntryId\":\"a1b2c3d4\",\"tokensBefore\":5}\n\
+         {\"type\":\"branch_summary\",\"id\":\"a1b2c3d6\",\"parentId\":\"a1b2c3d4\",\"timestamp\":\"2026-02-04T10:33:00.000Z\",\"fromId\":\"a1b2c3d5\",\"summary\":\"oscar was left\"}\n\
+         {\"type\":\"message\",\"id\":\"a1b2c3d7\",\"parentId\":\"a1b2c3d6\",\"timestamp\":\"2026-02-04T10:34:00.000Z\",\"message\":{\"role\":\"user\",\"content\":\"papa once\"}}\n\
+         {\"type\":\"message\",\"id\":\"a1b2c3d7\",\"parentId\":\"a1b2c3d6\",\"timestamp\":\"2026-02-04T10:34:00.000Z\",\"message\":{\"role\":\"user\",\"content\":\"twice\"}}\n\
+         {\"type\":\"message\",\"id\":\"a1b2c3d8\",\"parentId\":\"a1b2c3d7\",\"timestamp\":\"2026-02-04T10:35:00.000Z\",\"message\":{\"role\":\"toolResult\",\"toolCallId\":\"nowhere\",\"toolName\":\"exec\",\"content\":[{\"type\":\"text\",\"text\":\"quebec\"}]}}\n\
+         {\"type\":\"message\",\"id\":\"a1b2c3d9\",\"parentId\":\"a1b2c3d8\",\"timestamp\":\"2026-02-04T10:36:00.000Z\",\"message\":{\"role\":\"assistant\",\"content\":\"romeo\"}}",
+    );
+    home.run("sync");
+    home.run("sync");
+    let words = [
+        "alfa", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india",
+        "juliett", "kilo", "lima", "mike", "november", "oscar", "papa", "quebec", "romeo",
+    ];
+    let mut commands = Vec::new();
+    for word in words {
+        let place = if word == "bravo" { "in:thinking " } else { "" };
+        let found = home.run(&format!("search {place}{word}"));
+        let command = found.stdout.lines().find(|line| line.starts_with("  quipu "));
+        let command = command.unwrap_or_else(|| panic!("{found}")).trim();
+        let arguments = command.strip_prefix("quipu ").unwrap().replace('\'', "");
+        let shown = home.run(&arguments);
+        assert!(shown.stdout.contains(word), "{word}: {command}: {shown}");
+        commands.push(format!("{word}: {command}"));
+    }
+    insta::assert_snapshot!(commands.join("\n"), @"
+    alfa: quipu show 640ab4c7 --turn 2
+    bravo: quipu show 640ab4c7 --turn 2 --thinking
+    charlie: quipu show 640ab4c7 --turn 2
+    delta: quipu show 640ab4c7 --turn 2 --tools inputs
+    echo: quipu show 640ab4c7 --turn 2 --tools full
+    foxtrot: quipu show 640ab4c7 --turn 2 --full
+    golf: quipu show 640ab4c7 --turn 2 --full
+    hotel: quipu show 640ab4c7 --turn 2 --full
+    india: quipu show 640ab4c7 --turn 2 --compactions
+    juliett: quipu show 640ab4c7
+    kilo: quipu show 640ab4c7 --turn 3 --full
+    lima: quipu show 640ab4c7 --turn 3 --full
+    mike: quipu show s1 --turn 1
+    november: quipu show s1 --turn 1 --compactions
+    oscar: quipu show s1 --turn 1 --compactions
+    papa: quipu show s1 --entry '#19' --raw
+    quebec: quipu show s1 --turn 2 --tools full
+    romeo: quipu show s1 --turn 2
+    ");
 }

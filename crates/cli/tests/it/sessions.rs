@@ -347,3 +347,45 @@ fn an_agent_is_not_started_elsewhere_and_never_given_options() {
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("for an option") && run.stdout.is_empty(), "{}", run.stderr);
 }
+
+/// The ids that are listed lead to what they stand for, also where a file is empty.
+#[test]
+fn listed_ids_are_long_enough() {
+    let home = Home::empty();
+    let line = "{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"hello\"}}\n";
+    for (end, text) in [("1", line), ("2", ""), ("3", "")] {
+        let id = format!("0000beef-0000-4000-8000-00000000000{end}");
+        home.write(format!(".claude/projects/-p/{id}.jsonl"), text);
+    }
+    home.run("sync");
+    let listed = home.run("sessions --all");
+    let ids: Vec<&str> =
+        listed.stdout.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(ids.len(), 3, "{listed}");
+    for id in ids {
+        let shown = home.run(&format!("show {id}"));
+        let says = format!("{}{}", shown.stdout, shown.stderr);
+        assert!(says.contains(id) && !says.contains("may mean"), "{shown}");
+    }
+}
+
+/// In a pipe nothing limits a line but the cells themselves.
+#[test]
+fn long_titles_are_cut_in_a_pipe() {
+    let home = Home::empty();
+    let title = "long ".repeat(2000);
+    let line = format!(
+        "{{\"type\":\"user\",\"cwd\":\"/{title}\",\"message\":{{\"role\":\"user\",\"content\":\"{title}\"}}}}\n"
+    );
+    home.write(".claude/projects/-p/0000beef-0000-4000-8000-000000000001.jsonl", line);
+    home.write(format!(".openclaw/workspace/memory/{}.md", "n".repeat(200)), "x");
+    home.run("sync");
+    for command in ["sessions", "projects", "usage session", "usage project", "tree last", "notes"]
+    {
+        let run = home.run(command);
+        let widest = run.stdout.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(run.code == 0 && widest <= 300, "{command}: {widest}");
+    }
+    let json = home.run("sessions --json").json();
+    assert!(json["cwd"].as_str().unwrap().len() > 9000);
+}

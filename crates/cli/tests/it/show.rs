@@ -536,3 +536,36 @@ fn a_narrow_screen_is_wide_enough() {
     let counts = run_in(&home, &format!("show {id} --count"), "40");
     assert!(counts.stdout.contains("\n  tool calls     1\n"), "{counts}");
 }
+
+/// A key that says nothing is passed over, also beside the result.
+#[test]
+fn an_empty_path_is_not_what_a_call_is_about() {
+    let home = Home::empty();
+    let line = |number: u32, kind: &str, content: &str| {
+        format!(
+            r#"{{"type":"{kind}","uuid":"{number:08x}-0000-4000-8000-000000000000","timestamp":"2026-01-12T10:30:00.000Z","message":{{"role":"{kind}","content":[{content}]}}}}
+"#
+        )
+    };
+    let call = |number: u32, input: &str| {
+        let use_it =
+            format!(r#"{{"type":"tool_use","id":"t{number}","name":"Do","input":{input}}}"#);
+        let result =
+            format!(r#"{{"type":"tool_result","tool_use_id":"t{number}","content":"ok"}}"#);
+        line(number, "assistant", &use_it) + &line(number + 100, "user", &result)
+    };
+    let text = [
+        call(1, r#"{"file_path":"","command":"ls -l"}"#),
+        call(2, r#"{"command":"ls -a","file_path":"  "}"#),
+        call(3, r#"{"command":["git","log"]}"#),
+        call(4, r#""{\"path\":\"src/a.rs\"}""#),
+    ];
+    home.write(".claude/projects/-p/0000beef-0000-4000-8000-000000000001.jsonl", text.concat());
+    home.run("sync");
+    for role in ["assistant", "tool"] {
+        let shown = home.run(&format!("show 0000beef --role {role}"));
+        for about in ["ls -l", "ls -a", "git log", "src/a.rs"] {
+            assert!(shown.stdout.contains(about), "{role}: {shown}");
+        }
+    }
+}

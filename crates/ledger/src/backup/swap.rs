@@ -152,7 +152,7 @@ enum Standing {
 fn stands_at(path: &Path, puts_aside_anything: bool) -> Result<Standing> {
     match create::inspect(path) {
         Ok(Found::Nothing) => Ok(Standing::Nothing),
-        Ok(Found::Ledger) => Ok(Standing::Ledger),
+        Ok(Found::Ledger { .. }) => Ok(Standing::Ledger),
         Err(Error::NotALedger { .. })
             if puts_aside_anything
                 && fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file()) =>

@@ -282,7 +282,7 @@ fn insert_sighting(tx: &Transaction<'_>, id: EntryId, entry: EntryId) -> Result<
 }
 
 /// Whether an entry is a node of the session's tree.
-fn is_node(entry: &DraftEntry) -> bool {
+pub(crate) fn is_node(entry: &DraftEntry) -> bool {
     match entry.detail {
         Detail::Header
         | Detail::Leaf { .. }

@@ -6,7 +6,7 @@
 
 pub(crate) mod absent;
 pub(crate) mod draft;
-mod entry;
+pub(crate) mod entry;
 pub(crate) mod index;
 pub(crate) mod keys;
 mod kinds;
@@ -16,7 +16,7 @@ mod row;
 mod rows;
 pub(crate) mod search;
 pub(crate) mod senders;
-mod session;
+pub(crate) mod session;
 mod sessions;
 mod states;
 pub(crate) mod tail;
@@ -26,7 +26,7 @@ pub(crate) mod toolbox;
 mod tools;
 mod tree;
 mod turns;
-mod usage;
+pub(crate) mod usage;
 
 use std::rc::Rc;
 

@@ -27,17 +27,17 @@ pub(crate) struct Slot {
 
 /// What bills of one sum have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Key {
-    quarter: i64,
-    session: SessionRow,
-    model: i64,
-    is_fast: bool,
-    prompt_over: u64,
-    is_recorded: bool,
+pub(crate) struct Key {
+    pub(crate) quarter: i64,
+    pub(crate) session: SessionRow,
+    pub(crate) model: i64,
+    pub(crate) is_fast: bool,
+    pub(crate) prompt_over: u64,
+    pub(crate) is_recorded: bool,
 }
 
 /// Responses, input, output, cache read, cache write, of that for an hour, billionths of dollars.
-type Sums = [i64; 7];
+pub(crate) type Sums = [i64; 7];
 
 /// How sums changed since they were last written.
 #[derive(Debug, Default)]
@@ -63,10 +63,14 @@ impl Quarters {
         }
     }
 
+    /// The changes, by what they change.
+    pub(crate) fn take_changes(&mut self) -> HashMap<Key, Sums> {
+        self.changes.drain().filter(|(_, sums)| *sums != Sums::default()).collect()
+    }
+
     /// Writes the changes. Sums of nothing are removed.
     pub(crate) fn save(&mut self, conn: &Connection) -> Result<()> {
-        let mut changes: Vec<(Key, Sums)> =
-            self.changes.drain().filter(|(_, sums)| *sums != Sums::default()).collect();
+        let mut changes: Vec<(Key, Sums)> = self.take_changes().into_iter().collect();
         if changes.is_empty() {
             return Ok(());
         }

@@ -204,6 +204,10 @@ impl<'de> Visitor<'de> for &mut Strings<'_> {
 
     fn visit_str<E>(self, value: &str) -> Result<(), E> {
         self.text.push(value);
+        // Some agents write the arguments as JSON inside a string.
+        if self.depth == 0 && value.trim_start().starts_with('{') {
+            self.target = push_strings(&mut Text::default(), value);
+        }
         Ok(())
     }
 
@@ -240,19 +244,17 @@ impl<'de> Visitor<'de> for &mut Strings<'_> {
             let rank =
                 ABOUT_KEYS.iter().position(|target| *target == key).unwrap_or(ABOUT_KEYS.len());
             if self.depth == 1 && rank < self.rank {
-                match map.next_value::<serde_json::Value>()? {
-                    serde_json::Value::String(value) => {
-                        self.text.push(&value);
-                        let mut value = value;
-                        let mut end = LONGEST_TARGET.min(value.len());
-                        while !value.is_char_boundary(end) {
-                            end -= 1;
-                        }
-                        value.truncate(end);
-                        self.rank = rank;
-                        self.target = Some(value);
+                let value = map.next_value::<serde_json::Value>()?;
+                push_value(self.text, &value);
+                // What is empty says nothing; the next key may.
+                if let Some(mut value) = said(value).filter(|value| !value.trim().is_empty()) {
+                    let mut end = LONGEST_TARGET.min(value.len());
+                    while !value.is_char_boundary(end) {
+                        end -= 1;
                     }
-                    other => push_value(self.text, &other),
+                    value.truncate(end);
+                    self.rank = rank;
+                    self.target = Some(value);
                 }
             } else if self.text.as_str().len() > LONGEST {
                 map.next_value::<IgnoredAny>()?;
@@ -262,6 +264,18 @@ impl<'de> Visitor<'de> for &mut Strings<'_> {
         }
         self.depth -= 1;
         Ok(())
+    }
+}
+
+/// What a key says: a text, or the words of a command.
+fn said(value: serde_json::Value) -> Option<String> {
+    match value {
+        serde_json::Value::String(text) => Some(text),
+        serde_json::Value::Array(words) => {
+            let words: Option<Vec<&str>> = words.iter().map(serde_json::Value::as_str).collect();
+            words.map(|words| words.join(" "))
+        }
+        _ => None,
     }
 }
 

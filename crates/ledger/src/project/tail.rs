@@ -1,22 +1,33 @@
 //! Provisional entries: what the bytes after the last newline say, once they stand still. They are
-//! readable and searchable like others, but nothing hangs off them and nothing is counted.
+//! readable and searchable like others, but nothing hangs off them and no row counts them: whoever
+//! counts adds them when asked (`query::tails`), so that they leave no trace when the newline comes.
 
 use quipu_transcript::format;
-use rusqlite::{OptionalExtension, Transaction};
+use rusqlite::{Connection, OptionalExtension, Transaction};
 
-use super::draft::Drafter;
+use super::draft::{DraftEntry, Drafter, Fact};
 use super::kinds;
 use super::rows::{Inserts, Standing};
+use super::session::Name;
 use crate::ids::{EntryId, GenerationId, SessionRow, SourceId};
 use crate::{Result, spans};
 
 /// Tails above this are not shown before they end.
 pub(crate) const LONGEST: u64 = 1 << 20;
 
-/// Brings the provisional entry of a generation up to date.
-pub(crate) fn project(tx: &Transaction<'_>, generation: GenerationId) -> Result<()> {
-    remove(tx, generation)?;
-    let found = tx
+/// What a tail says.
+pub(crate) struct Read {
+    pub(crate) source: SourceId,
+    pub(crate) entry: DraftEntry,
+    /// The session that it belongs to, if nothing before it says another.
+    pub(crate) name: Option<Name>,
+    /// The project's folder, as far as the path tells.
+    pub(crate) slug: Option<String>,
+}
+
+/// Reads the tail of a generation. `None` if it is no whole record yet, or not known to stay.
+pub(crate) fn read(conn: &Connection, generation: GenerationId) -> Result<Option<Read>> {
+    let found = conn
         .prepare_cached(
             "SELECT s.id, s.format, s.first_path, g.tail_length
                FROM generations g JOIN sources s ON s.id = g.source AND s.generation = g.id
@@ -32,20 +43,38 @@ pub(crate) fn project(tx: &Transaction<'_>, generation: GenerationId) -> Result<
             ))
         })
         .optional()?;
-    let Some((source, format_name, path, length)) = found else { return Ok(()) };
-    let Some(format) = format::by_name(&format_name) else { return Ok(()) };
+    let Some((source, format_name, path, length)) = found else { return Ok(None) };
+    let Some(format) = format::by_name(&format_name) else { return Ok(None) };
     let origin = format.origin(&path);
     let mut bytes = Vec::with_capacity(length as usize);
-    spans::stream_tail(tx, generation, &mut |part| {
+    spans::stream_tail(conn, generation, &mut |part| {
         bytes.extend_from_slice(part);
         Ok(())
     })?;
     let mut draft = Drafter::new(format, &origin).draft(&bytes);
     // A tail that is no whole record yet says nothing.
     if draft.entries.len() != 1 || !draft.problems.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
-    let Some(mut entry) = draft.entries.pop() else { return Ok(()) };
+    let Some(entry) = draft.entries.pop() else { return Ok(None) };
+    let said = || {
+        entry.says.iter().find_map(|fact| match fact {
+            Fact::SessionId(id) if !id.is_empty() => Some(Name {
+                format: format.name(),
+                agent: origin.agent.clone().unwrap_or_default(),
+                id: id.to_string(),
+            }),
+            _ => None,
+        })
+    };
+    let name = Name::of(format, &origin).or_else(said);
+    Ok(Some(Read { source, entry, name, slug: origin.project }))
+}
+
+/// Brings the provisional entry of a generation up to date.
+pub(crate) fn project(tx: &Transaction<'_>, generation: GenerationId) -> Result<()> {
+    remove(tx, generation)?;
+    let Some(Read { source, mut entry, .. }) = read(tx, generation)? else { return Ok(()) };
     // The record that it becomes must not find itself in the session already.
     entry.uuid = None;
     let id = EntryId::provisional(generation);

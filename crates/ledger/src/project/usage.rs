@@ -4,8 +4,8 @@
 //! session was collected first.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use foldhash::{HashMap, HashSet};
 use quipu_transcript::entry::Usage;
@@ -337,6 +337,20 @@ impl Copy {
 
 /// Decides which copies of a response count: one for each request.
 fn recount(conn: &Connection, message: i64, quarters: &mut Quarters) -> Result<()> {
+    let copies = copies(conn, message)?;
+    for (copy, counts) in copies.iter().zip(counting(&copies)) {
+        if copy.is_counted != counts {
+            conn.prepare_cached("UPDATE usage_rows SET is_counted = ?2 WHERE entry = ?1")?
+                .execute((copy.entry, counts))?;
+            let slot = slot(conn, copy.entry)?;
+            if counts { quarters.add(&slot) } else { quarters.take(&slot) }
+        }
+    }
+    Ok(())
+}
+
+/// All copies of a response.
+fn copies(conn: &Connection, message: i64) -> Result<Vec<Copy>> {
     let mut statement = conn.prepare_cached(
         "SELECT u.request, u.entry, u.is_counted, u.is_sidechain,
                 u.input + u.output + u.cache_read + u.cache_write,
@@ -344,7 +358,7 @@ fn recount(conn: &Connection, message: i64, quarters: &mut Quarters) -> Result<(
            FROM usage u LEFT JOIN sessions s ON s.id = u.session
           WHERE u.message % 2147483647 = ?1 % 2147483647 AND u.message = ?1",
     )?;
-    let mut copies: Vec<Copy> = statement
+    Ok(statement
         .query_map([message], |row| {
             Ok(Copy {
                 request: row.get(0)?,
@@ -356,25 +370,108 @@ fn recount(conn: &Connection, message: i64, quarters: &mut Quarters) -> Result<(
                 session_id: row.get::<_, Option<String>>(10)?.unwrap_or_default(),
             })
         })?
-        .collect::<Result<_, _>>()?;
-    // From the best to the worst, each counts unless a better one is the same response. A copy
-    // without a request id, or in a side chain, is the same response as any other copy of that id.
-    copies.sort_by(|a, b| b.rank().cmp(&a.rank()));
+        .collect::<Result<_, _>>()?)
+}
+
+/// Which of the copies count. From the best to the worst, each counts unless a better one is the
+/// same response. A copy without a request id, or in a side chain, is the same response as any other
+/// copy of that id.
+fn counting(copies: &[Copy]) -> Vec<bool> {
+    let mut order: Vec<(usize, &Copy)> = copies.iter().enumerate().collect();
+    order.sort_by(|(_, a), (_, b)| b.rank().cmp(&a.rank()));
+    let mut counting = vec![false; copies.len()];
     let mut requests = HashSet::default();
     let mut has_main = false;
-    for copy in &copies {
+    for (index, copy) in order {
         let is_repeated = requests.contains(&copy.request)
             || requests.contains(&0)
             || (copy.request == 0 && !requests.is_empty())
             || (copy.is_sidechain && has_main);
         requests.insert(copy.request);
         has_main |= !copy.is_sidechain;
-        if copy.is_counted == is_repeated {
-            conn.prepare_cached("UPDATE usage_rows SET is_counted = ?2 WHERE entry = ?1")?
-                .execute((copy.entry, !is_repeated))?;
-            let slot = slot(conn, copy.entry)?;
-            if is_repeated { quarters.take(&slot) } else { quarters.add(&slot) }
+        if let Some(counts) = counting.get_mut(index) {
+            *counts = !is_repeated;
         }
     }
-    Ok(())
+    counting
+}
+
+/// A bill of a line that has no newline yet.
+#[derive(Debug)]
+pub(crate) struct Foreseen<'a> {
+    pub(crate) entry: EntryId,
+    pub(crate) session: SessionRow,
+    pub(crate) session_id: &'a str,
+    /// The model's number.
+    pub(crate) model: i64,
+    pub(crate) time: Option<i64>,
+    pub(crate) is_sidechain: bool,
+    pub(crate) draft: &'a DraftUsage,
+}
+
+/// How sums will change when these lines get their newlines. Nothing is written.
+pub(crate) fn foresee(conn: &Connection, bills: &[Foreseen<'_>]) -> Result<Quarters> {
+    let mut quarters = Quarters::default();
+    let mut by_message: BTreeMap<i64, Vec<&Foreseen<'_>>> = BTreeMap::new();
+    for bill in bills {
+        let message = bill.draft.message.unwrap_or(bill.entry.0);
+        by_message.entry(message).or_default().push(bill);
+    }
+    for (message, bills) in by_message {
+        let mut copies = copies(conn, message)?;
+        let mut slots = Vec::with_capacity(copies.len());
+        for copy in &copies {
+            let slot = slot(conn, copy.entry)?;
+            if copy.is_counted {
+                quarters.take(&slot);
+            }
+            slots.push(slot);
+        }
+        for bill in bills {
+            let known = copies.iter_mut().zip(&mut slots).find(|(copy, slot)| {
+                copy.request == bill.draft.request && slot.session == bill.session
+            });
+            let usage = bill.draft.usage;
+            match known {
+                Some((copy, slot)) => {
+                    copy.is_sidechain &= bill.is_sidechain;
+                    if is_larger(&usage, &slot.usage) {
+                        slot.usage = usage;
+                        copy.tokens = weight(&usage);
+                    }
+                }
+                None => {
+                    copies.push(Copy {
+                        request: bill.draft.request,
+                        // Its record comes after all others.
+                        entry: EntryId(i64::MAX),
+                        is_counted: false,
+                        is_sidechain: bill.is_sidechain,
+                        tokens: weight(&usage),
+                        time: bill.time,
+                        session_id: bill.session_id.to_owned(),
+                    });
+                    slots.push(Slot {
+                        session: bill.session,
+                        model: bill.model,
+                        time: bill.time,
+                        usage,
+                    });
+                }
+            }
+        }
+        for (slot, counts) in slots.iter().zip(counting(&copies)) {
+            if counts {
+                quarters.add(slot);
+            }
+        }
+    }
+    Ok(quarters)
+}
+
+/// What copies are compared by: all tokens, then by kind.
+fn weight(usage: &Usage) -> [i64; 5] {
+    let [input, output, cache_read, cache_write] =
+        [usage.input, usage.output, usage.cache_read, usage.cache_write].map(tokens);
+    [input + output + cache_read + cache_write, output, input, cache_write, cache_read]
 }

@@ -49,14 +49,12 @@ pub(super) fn all(conn: &Connection, filter: &Filter) -> Result<Vec<Session>> {
             path: None,
             started_at: time,
             updated_at: time,
+            last: time,
             channel: None,
             is_minor: true,
+            tails: Vec::new(),
         };
-        let is_of_project = filter
-            .project
-            .as_ref()
-            .is_none_or(|project| project.closeness(listed.slug.as_deref(), None).is_some());
-        if !filter.takes(&listed) || !is_of_project {
+        if !filter.takes_with_project(&listed) {
             continue;
         }
         found.push(Session {
@@ -81,6 +79,11 @@ pub(super) fn all(conn: &Connection, filter: &Filter) -> Result<Vec<Session>> {
         });
     }
     Ok(found)
+}
+
+/// The ids of all of them.
+pub(super) fn ids(conn: &Connection) -> Result<Vec<String>> {
+    Ok(transcripts(conn)?.into_iter().map(|transcript| transcript.session).collect())
 }
 
 /// The files that `name` means, an id or the beginning of one, where no session is called so.

@@ -3,7 +3,7 @@
 use quipu_transcript::key::SessionKey;
 use rusqlite::{Connection, Row};
 
-use super::empty;
+use super::{empty, headers};
 use crate::ids::SessionRow;
 use crate::{Error, Result, store};
 
@@ -26,7 +26,8 @@ pub(crate) const FAMILY: &str = "
 pub(crate) const LAST: &str = "last";
 
 /// The session that `name` means: its id or an unambiguous beginning of it, `AGENT/ID`, the key
-/// that leads to it, or `last`.
+/// that leads to it, or `last`. Where nothing else is called so, the id that the header of a
+/// transcript names although its file is called otherwise.
 pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
     let matches = |condition: &str, name: &str| -> Result<Vec<Found>> {
         // Agents may use the same id; then the agent's name has to be said before it.
@@ -92,9 +93,20 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
         // Of all sessions that a key led to, the one where it leads now.
         let now = "session_id IN (SELECT session_id FROM session_keys WHERE key = ?1)";
         found = matches(&format!("key = ?1 AND {OF_ITS_AGENT} AND {now}"), name)?;
+        let newest = newest(conn, name, &found)?;
+        found.retain(|found| newest.contains(&found.row));
     }
     if found.is_empty() {
         found = matches(&format!("key = ?1 AND {OF_ITS_AGENT}"), name)?;
+    }
+    if found.is_empty() {
+        // Some names end in the header's id, after a time.
+        found = matches("length(?1) > 3 AND instr(session_id, '_' || ?1) > 0", name)?;
+    }
+    if found.is_empty() {
+        for row in headers::named(conn, name)? {
+            found.extend(matches("id = CAST(?1 AS INTEGER)", &row.0.to_string())?);
+        }
     }
     // What was imported and is collected too goes on here.
     let is_one = found.windows(2).all(|pair| match pair {
@@ -116,6 +128,41 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
             candidates: several.iter().map(|found| found.shown.clone()).collect(),
         }),
     }
+}
+
+/// Those of the sessions that a key leads to in several indexes where it led last. An index may be
+/// left behind: OpenClaw's file beside its database.
+fn newest(conn: &Connection, key: &str, found: &[Found]) -> Result<Vec<SessionRow>> {
+    let mut led_at = Vec::with_capacity(found.len());
+    for session in found {
+        let time: Option<i64> = conn
+            .prepare_cached(
+                "SELECT max(k.updated_at) FROM session_keys k
+                   JOIN sessions s ON s.session_id = k.session_id AND s.format = k.format
+                                  AND s.agent = k.agent
+                  WHERE k.key = ?1 AND s.id = ?2",
+            )?
+            .query_row((key, session.row), |row| row.get(0))?;
+        led_at.push((time, session.row));
+    }
+    let last = led_at.iter().map(|(time, _)| *time).max();
+    Ok(led_at.into_iter().filter(|(time, _)| Some(*time) == last).map(|(_, row)| row).collect())
+}
+
+/// The other sessions that a key leads to, by indexes that say so since longer.
+pub(crate) fn also_led_to(conn: &Connection, key: &str, row: SessionRow) -> Result<Vec<String>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT DISTINCT s.session_id
+           FROM session_keys k
+           JOIN sessions s
+             ON s.session_id = k.session_id AND s.format = k.format AND s.agent = k.agent
+          WHERE k.key = ?1 AND s.id <> ?2 AND s.format <> 'native'
+            AND s.format = (SELECT format FROM sessions WHERE id = ?2)
+            AND (instr(?1, 'agent:') <> 1
+                 OR lower(s.agent) = lower(substr(?1, 7, instr(substr(?1, 7), ':') - 1)))
+          ORDER BY 1",
+    )?;
+    Ok(statement.query_map((key, row), |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
 /// A key leads to sessions of its own agent only, whatever an index says.

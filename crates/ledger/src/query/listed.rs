@@ -1,10 +1,12 @@
 //! What is known of every session without looking into it: enough to choose by.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use quipu_transcript::project::{Closeness, Name};
 use rusqlite::{Connection, OptionalExtension};
 
+use super::tails::{self, Tail};
 use crate::Result;
 use crate::ids::SessionRow;
 
@@ -22,9 +24,13 @@ pub(crate) struct Listed {
     pub(crate) path: Option<String>,
     pub(crate) started_at: Option<i64>,
     pub(crate) updated_at: Option<i64>,
+    /// When it was last active, as far as anything tells: what times are compared with.
+    pub(crate) last: Option<i64>,
     pub(crate) channel: Option<String>,
     /// A sub-agent, a stub or empty: listed only when everything is.
     pub(crate) is_minor: bool,
+    /// Last lines of its files that have no newline yet.
+    pub(crate) tails: Vec<Arc<Tail>>,
 }
 
 /// Which sessions are wanted.
@@ -36,9 +42,11 @@ pub struct Filter {
     pub agent: Option<String>,
     /// In this format.
     pub format: Option<String>,
-    /// In which something happened at this time or later, milliseconds UTC.
+    /// That were last active at this time or later, milliseconds UTC: what the agent's index says,
+    /// else the last entry, else the file's time.
     pub since: Option<i64>,
-    /// That began before this time.
+    /// That were last active before this time. A session that went on after it is not among them,
+    /// whenever it began.
     pub until: Option<i64>,
     /// Whose messages came through this channel.
     pub channel: Option<String>,
@@ -47,6 +55,22 @@ pub struct Filter {
 }
 
 impl Listed {
+    /// Adds lines that have no newline yet. What an index says about time stays.
+    fn go_on(&mut self, tails: Vec<Arc<Tail>>, is_dated: bool) {
+        for tail in &tails {
+            let time = tail.entry.time;
+            self.started_at = [self.started_at, time].into_iter().flatten().min();
+            if !is_dated {
+                self.updated_at = self.updated_at.max(time);
+                self.last = self.last.max(time);
+            }
+            // Whoever speaks is no stub.
+            self.is_minor &=
+                !tail.is_prompt() || tail.prose().trim().eq_ignore_ascii_case("warmup");
+        }
+        self.tails = tails;
+    }
+
     /// What its project is called: the last folder of its path, or the slug.
     pub(crate) fn project(&self) -> &str {
         project_name(self.path.as_deref(), self.slug.as_deref())
@@ -85,7 +109,14 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<Listed>> {
                 coalesce(k.updated_at, s.updated_at), k.channel,
                 s.part = 'subagent' OR coalesce(s.key, '') LIKE '%:subagent:%'
                 OR (s.turns = 0 AND s.messages = 0 AND s.first_prompt IS NULL)
-                OR (s.turns <= 1 AND lower(trim(s.first_prompt)) = 'warmup')
+                OR (s.turns <= 1 AND lower(trim(s.first_prompt)) = 'warmup'),
+                coalesce(k.updated_at, s.updated_at, s.started_at,
+                         (SELECT max(g.mtime_ns) / 1000000
+                            FROM session_sources ss
+                            JOIN sources f ON f.id = ss.source
+                            JOIN generations g ON g.id = f.generation
+                           WHERE ss.session = s.id)),
+                k.updated_at IS NOT NULL
            FROM sessions s
            LEFT JOIN (SELECT format, agent, session_id, max(updated_at) AS updated_at, channel
                         FROM session_keys WHERE session_id IS NOT NULL
@@ -93,9 +124,11 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<Listed>> {
              ON k.session_id = s.session_id AND k.format = s.format AND k.agent = s.agent
           ORDER BY 7 DESC NULLS LAST, s.id DESC",
     )?;
+    let mut tails = tails::by_session(conn)?;
+    let mut is_sorted = true;
     let mut sessions = statement
         .query_map([], |row| {
-            Ok(Listed {
+            let mut listed = Listed {
                 row: row.get(0)?,
                 format: row.get(1)?,
                 agent: row.get(2)?,
@@ -105,9 +138,19 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<Listed>> {
                 updated_at: row.get(6)?,
                 channel: row.get(7)?,
                 is_minor: row.get::<_, Option<bool>>(8)?.unwrap_or(false),
-            })
+                last: row.get(9)?,
+                tails: Vec::new(),
+            };
+            if let Some(tails) = tails.remove(&listed.row) {
+                listed.go_on(tails, row.get(10)?);
+                is_sorted = false;
+            }
+            Ok(listed)
         })?
         .collect::<Result<Vec<_>, _>>()?;
+    if !is_sorted {
+        sessions.sort_by_key(|session| std::cmp::Reverse((session.updated_at, session.row)));
+    }
     // A session that does not say where it worked worked where its neighbours did.
     let mut paths: HashMap<String, String> = HashMap::new();
     for session in sessions.iter().rev() {
@@ -138,15 +181,22 @@ impl Filter {
         let is = |wanted: &Option<String>, found: &str| {
             wanted.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(found))
         };
-        let last = session.updated_at.or(session.started_at);
-        let first = session.started_at.or(session.updated_at);
+        let last = session.last;
         (self.all || !session.is_minor)
             && (is(&self.agent, &session.agent)
                 || (session.agent.is_empty() && is(&self.agent, &session.format)))
             && is(&self.format, &session.format)
             && is(&self.channel, session.channel.as_deref().unwrap_or(""))
             && self.since.is_none_or(|since| last.is_some_and(|last| last >= since))
-            && self.until.is_none_or(|until| first.is_some_and(|first| first < until))
+            && self.until.is_none_or(|until| last.is_some_and(|last| last < until))
+    }
+
+    /// The same for what has no row: its project is told by its folder alone.
+    pub(super) fn takes_with_project(&self, session: &Listed) -> bool {
+        self.takes(session)
+            && self.project.as_ref().is_none_or(|project| {
+                project.closeness(session.slug.as_deref(), session.path.as_deref()).is_some()
+            })
     }
 }
 

@@ -6,12 +6,15 @@ mod crowded;
 pub(crate) mod databases;
 pub(crate) mod empty;
 pub(crate) mod find;
+pub(crate) mod forks;
+mod headers;
 pub(crate) mod listed;
 mod notes;
 pub(crate) mod sessions;
 mod sql;
 mod status;
-mod story;
+pub(crate) mod story;
+pub(crate) mod tails;
 mod tree;
 mod usage;
 
@@ -40,6 +43,11 @@ pub use usage::{Costs, UsageBy, UsageRequest, costs, usage};
 /// leads to it, or `last`.
 pub fn find_session(ledger: &Ledger, name: &str) -> Result<SessionRow> {
     find::session(ledger.conn(), name)
+}
+
+/// The other sessions that `name` leads to if it is a key: what indexes say that are older.
+pub fn also_led_to(ledger: &Ledger, name: &str, row: SessionRow) -> Result<Vec<String>> {
+    find::also_led_to(ledger.conn(), name, row)
 }
 
 /// How far each followed file was read, by format and path.

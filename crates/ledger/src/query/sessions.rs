@@ -1,12 +1,15 @@
 //! The index of sessions and projects.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use quipu_transcript::entry::Role;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::empty;
 use super::listed::{self, Filter, Listed, project_name};
-use crate::ids::{GenerationId, SessionRow};
+use super::tails::{self, Tail};
+use super::{empty, forks};
+use crate::ids::{EntryId, GenerationId, SessionRow};
 use crate::ledger::Ledger;
 use crate::wire::{Project, Session};
 use crate::{Result, spans};
@@ -115,7 +118,7 @@ impl<'a> Found<'a> {
 
 fn describe(conn: &Connection, listed: &Listed) -> Result<Session> {
     let files = files(conn, listed.row)?;
-    let turns = turns(conn, listed.row)?;
+    let turns = turns(conn, listed.row, &listed.tails)?;
     let mut statement = conn.prepare_cached(
         "SELECT session_id, key, part, first_prompt, turns, messages, tool_calls, state,
                 parent_id, fork_of, compactions,
@@ -161,7 +164,33 @@ fn describe(conn: &Connection, listed: &Listed) -> Result<Session> {
         })
     })?;
     let title = title(conn, listed.row)?;
-    Ok(Session { title, last_prompts: last_prompts(conn, listed.row)?, ..session })
+    let mut session = Session { title, last_prompts: last_prompts(conn, listed.row)?, ..session };
+    if session.fork_of.is_none() {
+        session.fork_of = forks::original(conn, listed.row)?;
+    }
+    for tail in &listed.tails {
+        go_on(&mut session, tail);
+    }
+    Ok(session)
+}
+
+/// Adds a last line that has no newline yet.
+fn go_on(session: &mut Session, tail: &Tail) {
+    session.records += 1;
+    if !tail.is_new() {
+        return;
+    }
+    session.messages += u64::from(tail.entry.is_message);
+    session.tool_calls += tail.entry.calls.len() as u64;
+    session.compactions += u64::from(tail.is_compaction());
+    if tail.is_prompt() {
+        session.turns += 1;
+        let prompt: String = tail.prose().chars().take(LONGEST_PROMPT).collect();
+        session.first_prompt.get_or_insert_with(|| prompt.clone());
+        session.last_prompts.push(prompt);
+        let more = session.last_prompts.len().saturating_sub(LAST_PROMPTS);
+        session.last_prompts.drain(..more);
+    }
 }
 
 /// What a session is called: by a person or the agent, in an index, or else as its first prompt that
@@ -180,7 +209,10 @@ pub(crate) fn title(conn: &Connection, session: SessionRow) -> Result<Option<Str
         statement.query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let title = match given {
         Some(title) => Some(title),
-        None => real_prompt(conn, session)?.or(first_prompt),
+        None => match real_prompt(conn, session)? {
+            Some(prompt) => Some(prompt),
+            None => coming_prompt(conn, session, first_prompt)?,
+        },
     };
     Ok(title.map(|title| one_line(&title)))
 }
@@ -250,27 +282,50 @@ struct Turns {
     branches: u64,
 }
 
-fn turns(conn: &Connection, session: SessionRow) -> Result<Turns> {
+fn turns(conn: &Connection, session: SessionRow, tails: &[Arc<Tail>]) -> Result<Turns> {
     let mut statement =
-        conn.prepare_cached("SELECT parent, model FROM turns WHERE session = ?1 ORDER BY id")?;
-    let mut rows = statement.query([session])?;
+        conn.prepare_cached("SELECT id, parent, model FROM turns WHERE session = ?1 ORDER BY id")?;
+    let mut found: Vec<(EntryId, Option<EntryId>, Option<String>)> = statement
+        .query_map([session], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .collect::<Result<_, _>>()?;
+    for tail in tails.iter().filter(|tail| tail.is_new()) {
+        if tail.is_prompt() {
+            found.push((tail.id, tail.turn, None));
+        } else if let (Some(Role::Assistant), Some(model)) = (tail.entry.role, &tail.entry.model)
+            && let Some(turn) = found.iter_mut().find(|turn| Some(turn.0) == tail.turn)
+        {
+            turn.2 = Some(model.to_string());
+        }
+    }
     let mut turns = Turns::default();
-    let mut followed: BTreeSet<i64> = BTreeSet::new();
-    while let Some(row) = rows.next()? {
+    let mut followed: BTreeSet<EntryId> = BTreeSet::new();
+    for (_, parent, model) in found {
         // A turn is followed by one; each further one begins a branch.
-        if let Some(parent) = row.get::<_, Option<i64>>(0)?
+        if let Some(parent) = parent
             && !followed.insert(parent)
         {
             turns.branches += 1;
         }
         turns.branches = turns.branches.max(1);
-        if let Some(model) = row.get::<_, Option<String>>(1)?
+        if let Some(model) = model
             && !turns.models.contains(&model)
         {
             turns.models.push(model);
         }
     }
     Ok(turns)
+}
+
+/// What a prompt without a newline makes of the title, where all before it are commands.
+fn coming_prompt(
+    conn: &Connection,
+    session: SessionRow,
+    first: Option<String>,
+) -> Result<Option<String>> {
+    let tails = tails::of(conn, session)?;
+    let mut prompts = tails.iter().filter(|tail| tail.is_prompt()).map(|tail| tail.prose());
+    let real = prompts.clone().find(|prompt| !prompt.starts_with('/')).map(str::to_owned);
+    Ok(real.or(first).or_else(|| prompts.next().map(str::to_owned)))
 }
 
 /// The first prompt that is more than a command.

@@ -22,6 +22,7 @@ use quipu_transcript::story::{StoryItem, tell};
 use rusqlite::Connection;
 
 pub use choice::Choice;
+pub(crate) use learn::name;
 pub(in crate::query) use learn::name_of;
 
 use self::choice::Chosen;

@@ -1,23 +1,24 @@
 //! Tokens and cost, added up by day, month, session, model, project or agent.
 //!
 //! Which copy of a response counts was decided when it was collected (`project::usage`); here only
-//! the sums of quarters of an hour are read.
+//! the sums of quarters of an hour are read, with what last lines without a newline will add.
 
 mod groups;
 mod sessions;
+mod sums;
 mod tally;
 
 use jiff::tz::TimeZone;
 use quipu_transcript::prices::{Price, Prices, Service, Tokens};
-use rusqlite::Row;
 
-use super::Filter;
+use super::{Filter, tails};
 use crate::Result;
 use crate::ledger::Ledger;
-use crate::project::quarters::QUARTER;
+use crate::project::quarters::{Key, QUARTER, Sums};
 use crate::wire::UsageReport;
 use groups::Groups;
 pub use sessions::{Costs, costs};
+use sums::each_sum;
 use tally::Tally;
 
 /// What to group by.
@@ -71,36 +72,28 @@ pub struct UsageRequest<'a> {
 /// Adds up what was used. `None` if only some sessions are asked for and there are none of them.
 pub fn usage(ledger: &Ledger, request: &UsageRequest<'_>) -> Result<Option<UsageReport>> {
     let conn = ledger.conn();
-    let models = models(conn, request.prices)?;
-    let Some(mut groups) = Groups::new(conn, request)? else { return Ok(None) };
-    let mut statement = conn.prepare_cached(
-        "SELECT quarter, session, model, is_fast, prompt_over, is_recorded, responses, input,
-                output, cache_read, cache_write, cache_write_1h, cost_nano_usd
-           FROM usage_quarters WHERE quarter >= ?1 AND quarter < ?2 ORDER BY quarter",
-    )?;
+    let mut models = models(conn, request.prices)?;
+    let tails = tails::all(conn)?;
+    let foreseen = sums::foreseen(conn, &tails, &mut models, request.prices)?;
+    let Some(mut groups) = Groups::new(conn, request, &tails)? else { return Ok(None) };
     // Of a quarter that is only partly meant, all is shown.
     let since = request.since.map_or(i64::MIN, |since| since - since.rem_euclid(QUARTER));
     let until = request.until.unwrap_or(i64::MAX);
-    let mut rows = statement.query((since, until))?;
     let mut tallies: Vec<Tally> = Vec::new();
     let mut total = Tally::default();
-    while let Some(row) = rows.next()? {
-        let model = row.get(2)?;
-        let Some(group) = groups.of(row.get(0)?, row.get(1)?, model, &models) else { continue };
+    each_sum(conn, since..until, foreseen, &mut |key, sums| {
+        let Some(group) = groups.of(key.quarter, key.session.0, key.model, &models) else { return };
         if tallies.len() <= group {
             tallies.resize_with(group + 1, Tally::default);
         }
-        let part = part(row, &models)?;
+        let part = part(key, sums, &models);
         if let Some(tally) = tallies.get_mut(group) {
-            tally.add(model, &part);
+            tally.add(key.model, &part);
         }
-        total.add(model, &part);
-    }
+        total.add(key.model, &part);
+    })?;
     let mut report = groups.report(conn, &tallies, &total, &models)?;
-    report.total.unfinished = conn
-        .prepare_cached("SELECT count(*) FROM entries WHERE id < 0 AND role = 'assistant'")?
-        .query_row([], |row| row.get::<_, i64>(0))?
-        .cast_unsigned();
+    report.total.unfinished = tails::unreadable(conn)?;
     Ok(Some(report))
 }
 
@@ -142,20 +135,15 @@ fn model(models: &[Model], id: i64) -> Option<&Model> {
     models.binary_search_by_key(&id, |model| model.id).ok().and_then(|index| models.get(index))
 }
 
-fn part(row: &Row<'_>, models: &[Model]) -> Result<Part> {
-    let count = |index| row.get::<_, i64>(index).map(|count| count.max(0).cast_unsigned());
-    let tokens = Tokens {
-        input: count(7)?,
-        output: count(8)?,
-        cache_read: count(9)?,
-        cache_write: count(10)?,
-        cache_write_1h: count(11)?,
-    };
-    let cost = if row.get(5)? {
-        Cost::Recorded(row.get::<_, i64>(12)? as f64 / 1e9)
+fn part(key: &Key, sums: &Sums, models: &[Model]) -> Part {
+    let [responses, input, output, cache_read, cache_write, cache_write_1h, cost] =
+        sums.map(|sum| sum.max(0).cast_unsigned());
+    let tokens = Tokens { input, output, cache_read, cache_write, cache_write_1h };
+    let cost = if key.is_recorded {
+        Cost::Recorded(cost as f64 / 1e9)
     } else {
-        let service = Service { is_fast: row.get(3)?, prompt_over: count(4)? };
-        let price = model(models, row.get(2)?).and_then(|model| model.price.as_ref());
+        let service = Service { is_fast: key.is_fast, prompt_over: key.prompt_over };
+        let price = model(models, key.model).and_then(|model| model.price.as_ref());
         match price.and_then(|price| price.cost(service, &tokens)) {
             Some(cost) => Cost::Priced(cost),
             // What has no tokens costs nothing, whatever it is.
@@ -163,5 +151,5 @@ fn part(row: &Row<'_>, models: &[Model]) -> Result<Part> {
             None => Cost::Unknown,
         }
     };
-    Ok(Part { responses: count(6)?, tokens, cost })
+    Part { responses, tokens, cost }
 }

@@ -9,8 +9,8 @@ use super::pattern::Pattern;
 use super::texts::{Texts, by_column};
 use crate::Result;
 use crate::ids::{EntryId, PackedId, SessionRow};
-use crate::query::listed;
 use crate::query::sessions::title;
+use crate::query::{listed, story};
 use crate::wire::{Nearby, SearchHit};
 
 /// How much of a text is shown, in bytes.
@@ -61,6 +61,28 @@ struct Row {
     role: Option<String>,
     time: Option<i64>,
     is_error: bool,
+    marks: [bool; 4],
+}
+
+impl Row {
+    /// Why a story does not tell it, as `story::tell` decides it.
+    fn folded(&self, place: &str, is_command: bool) -> Option<&'static str> {
+        let [is_sidechain, is_summary, is_mirror, is_meta] = self.marks;
+        match (self.kind.as_str(), self.role.as_deref()) {
+            _ if is_sidechain => Some("sidechain"),
+            ("compaction" | "branch_summary", _) => Some("summary"),
+            _ if is_summary => Some("summary"),
+            _ if is_mirror => Some("mirror"),
+            ("custom_message", _) | (_, Some("system")) => Some("meta"),
+            _ if is_meta => Some("meta"),
+            ("history", _) => None,
+            (_, None) => Some("bookkeeping"),
+            // Words beside a tool's result, and what a command said that the human ran.
+            (_, Some("tool")) if place == "text" => Some("injected"),
+            (_, Some("user")) if is_command => Some("injected"),
+            _ => None,
+        }
+    }
 }
 
 impl<'c> Teller<'c> {
@@ -73,17 +95,18 @@ impl<'c> Teller<'c> {
     pub(crate) fn tell(&mut self, wanted: &Wanted) -> Result<SearchHit> {
         let Some(row) = self.row(wanted.entry)? else { return Ok(SearchHit::default()) };
         let mut hit = SearchHit {
-            entry: row.uuid.as_ref().map_or_else(|| format!("#{}", wanted.entry), PackedId::unpack),
+            entry: story::name(EntryId(wanted.entry), row.uuid.as_ref()),
             number: wanted.entry,
-            kind: row.kind,
-            role: row.role,
+            kind: row.kind.clone(),
+            role: row.role.clone(),
             time: row.time,
             is_error: row.is_error,
             is_older: wanted.is_older,
             score: wanted.score,
             ..SearchHit::default()
         };
-        self.snippet(wanted, &mut hit)?;
+        let is_command = self.snippet(wanted, &mut hit)?;
+        hit.folded = row.folded(hit.place, is_command);
         if hit.role.as_deref() == Some("tool") && hit.place == "text" {
             // Words beside a tool's result are the human's.
             hit.role = Some("user".to_owned());
@@ -106,7 +129,9 @@ impl<'c> Teller<'c> {
         Ok(self
             .conn
             .prepare_cached(
-                "SELECT session, uuid, turn, type, role, time, is_error FROM entries WHERE id = ?1",
+                "SELECT session, uuid, turn, type, role, time, is_error,
+                        is_sidechain, is_summary, is_mirror, is_meta
+                   FROM entries WHERE id = ?1",
             )?
             .query_row([entry], |row| {
                 Ok(Row {
@@ -117,13 +142,15 @@ impl<'c> Teller<'c> {
                     role: row.get(4)?,
                     time: row.get(5)?,
                     is_error: row.get(6)?,
+                    marks: [row.get(7)?, row.get(8)?, row.get(9)?, row.get(10)?],
                 })
             })
             .optional()?)
     }
 
-    /// The piece of the text that shows the most of what was looked for.
-    fn snippet(&mut self, wanted: &Wanted, hit: &mut SearchHit) -> Result<()> {
+    /// The piece of the text that shows the most of what was looked for. Returns whether it is of a
+    /// command that the human ran, with what that said.
+    fn snippet(&mut self, wanted: &Wanted, hit: &mut SearchHit) -> Result<bool> {
         let mut best: Option<(usize, &'static str, snippet::Snippet)> = None;
         let mut consider = |name: &'static str, text: &str, pattern: &Pattern| {
             let places = pattern.places(text);
@@ -141,6 +168,7 @@ impl<'c> Teller<'c> {
             0 => None,
             _ => self.message(wanted.entry)?,
         };
+        let is_command = message.as_ref().is_some_and(|text| text.starts_with("! "));
         let is_enough = message.is_some_and(|text| {
             let found = consider("text", &text, self.pattern);
             wanted.columns == columns::PROSE || found == self.pattern.kinds()
@@ -167,7 +195,7 @@ impl<'c> Teller<'c> {
             hit.cut_after = snippet.is_cut_after;
             hit.snippet = snippet.text;
         }
-        Ok(())
+        Ok(is_command)
     }
 
     fn message(&self, entry: i64) -> Result<Option<String>> {

@@ -70,6 +70,9 @@ pub struct SearchHit {
     pub is_error: bool,
     /// There is a newer version of it, in which nothing was found.
     pub is_older: bool,
+    /// Why a story does not tell it unless it is asked for: `meta`, `mirror`, `sidechain`, `summary`,
+    /// `injected` beside other words; `bookkeeping` is never told. `null` for what is told.
+    pub folded: Option<&'static str>,
     /// The number of the turn in its session, from 1.
     pub turn: Option<u64>,
     /// The format.

@@ -36,7 +36,8 @@ pub struct UsageLine {
     pub recorded_usd: f64,
     /// Tokens of responses without a price: `cost_usd` is without them.
     pub unpriced_tokens: u64,
-    /// Of the total: answers that end a file without a newline. They are counted once it comes.
+    /// Of the total: transcripts whose last line is not whole, or may still change. It is counted
+    /// once it can be read.
     #[serde(skip_serializing_if = "is_none")]
     pub unfinished: u64,
     /// The models of these responses.

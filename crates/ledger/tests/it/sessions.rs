@@ -139,6 +139,88 @@ fn r42_the_index_says_when() {
     assert_eq!(ids(&Filter { since: Some(october), ..Filter::default() }).len(), 2);
     let telegram = Filter { channel: Some("Telegram".to_owned()), ..Filter::default() };
     assert_eq!(ids(&telegram), ["new"]);
+    // `until`, too, goes by when a session was last active, and not by when it began.
+    let until = |until| Filter { until: Some(until), ..Filter::default() };
+    assert_eq!(ids(&until(1_793_400_000_000)), ["old"]);
+    assert_eq!(ids(&until(1_793_500_000_001)), ["new", "old"]);
+    let both = Filter { since: Some(1_790_812_800_000), ..until(1_793_400_000_000) };
+    assert_eq!(ids(&both), ["old"]);
+}
+
+/// A session that overlaps a range is of the time at which it was last active; where nothing tells
+/// that, of the file's.
+#[test]
+fn r42_a_session_is_of_when_it_was_last_active() {
+    let (path, text) = claude("-p", 1, "/p", &["10:00", "10:01", "10:02"]);
+    let (undated, without) = claude("-p", 2, "/p", &["never"]);
+    let without = without.replace("\"timestamp\":\"2026-11-01T10:00:00Z\",", "");
+    let home = home(&[(path, text), (undated.clone(), without)]);
+    let file = std::fs::File::options().append(true).open(home.path(&undated)).unwrap();
+    let modified = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+    file.set_modified(modified).unwrap();
+    home.sync();
+    let ten = 1_793_527_200_000;
+    let ids = |since: Option<i64>, until: Option<i64>| -> Vec<String> {
+        let filter = Filter { since, until, ..Filter::default() };
+        let mut ids: Vec<String> =
+            list(&home, &filter).sessions.into_iter().map(|session| session.id).collect();
+        ids.iter_mut().for_each(|id| id.truncate(8));
+        ids
+    };
+    assert_eq!(ids(Some(ten - 60_000), Some(ten + 60_000)), [""; 0], "it went on after that");
+    assert_eq!(ids(Some(ten + 60_000), Some(ten + 180_000)), ["00000001"]);
+    assert_eq!(ids(Some(1_699_999_999_000), Some(1_700_000_001_000)), ["00000002"]);
+}
+
+/// The header of a transcript names its session, also where the file is called otherwise; whatever
+/// is called so itself comes first.
+#[test]
+fn a_session_is_found_by_its_headers_id() {
+    let (_, text) = openclaw("main", "0a1b2c3d-header", "/p", &["hi"]);
+    let (taken, own) = openclaw("main", "0a1b2c3d-header-of-its-own", "/p", &["hi"]);
+    let folder = ".openclaw/agents/main/sessions";
+    let home = home(&[
+        (format!("{folder}/renamed.jsonl"), text.clone()),
+        (
+            format!("{folder}/2026-10-01T10-00-00-000Z_deadbeef-1.jsonl"),
+            text.replace("0a1b2c3d-header", "deadbeef-1"),
+        ),
+        (taken, own),
+    ]);
+    let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
+    let found = |name: &str| {
+        find_session(&ledger, name)
+            .map(|row| quipu_ledger::session(&ledger, row).unwrap().unwrap().id)
+    };
+    assert_eq!(found("renamed").unwrap(), "renamed");
+    assert_eq!(found("0a1b2c3d").unwrap(), "0a1b2c3d-header-of-its-own", "files come first");
+    home.forget("0a1b2c3d-header-of-its-own");
+    assert_eq!(found("0a1b2c3d-header").unwrap(), "renamed");
+    assert_eq!(found("0a1b2c").unwrap(), "renamed");
+    assert_eq!(found("deadbeef").unwrap(), "2026-10-01T10-00-00-000Z_deadbeef-1");
+    assert!(found("0a1b2c3d-other").is_err());
+}
+
+/// Ids are told by enough letters, those of transcripts without a line and of files in folders too.
+#[test]
+fn crowded_ids_are_those_of_everything_that_is_listed() {
+    let empty = "00000001-0000-4000-8000-00000000000e";
+    let home = home(&[
+        claude("-p", 1, "/p", &["hello"]),
+        claude("-p", 2, "/p", &["hello"]),
+        (format!(".claude/projects/-p/{empty}.jsonl"), String::new()),
+        (".claude/projects/-p/agent-a1.jsonl".to_owned(), line("user", &uuid(1), None, "a")),
+        (".claude/projects/-q/agent-a1.jsonl".to_owned(), line("user", &uuid(2), None, "b")),
+        (".claude/projects/-q/agent-b2.jsonl".to_owned(), line("user", &uuid(3), None, "c")),
+    ]);
+    let ledger = home.open();
+    let crowded = quipu_ledger::crowded_ids(&ledger, 8).unwrap();
+    let expected = ["-p/agent-a1", "-q/agent-a1", "00000001-0000-4000-8000-000000000001", empty];
+    assert_eq!(crowded, expected);
+    for id in ["-p/agent-a1", "-q/agent-a1"] {
+        assert!(find_session(&ledger, id).is_ok(), "{id}");
+    }
+    assert!(matches!(Story::find(&ledger, empty), Err(Error::Empty { .. })));
 }
 
 #[test]

@@ -26,25 +26,25 @@ fn ask(home: &Home, by: UsageBy, change: impl FnOnce(&mut UsageRequest<'_>)) -> 
     quipu_ledger::usage(&ledger, &request).unwrap().unwrap()
 }
 
-fn report(home: &Home, by: UsageBy) -> UsageReport {
+pub(crate) fn report(home: &Home, by: UsageBy) -> UsageReport {
     ask(home, by, |_| {})
 }
 
-fn groups(report: &UsageReport) -> Vec<(&str, u64)> {
+pub(crate) fn groups(report: &UsageReport) -> Vec<(&str, u64)> {
     report.lines.iter().map(|line| (line.group.as_str(), line.output)).collect()
 }
 
 const PROJECT: &str = ".claude/projects/-home-a-shop";
 
 /// An answer of Claude Code.
-fn answer(uuid: u32, message: &str, model: &str, time: &str, usage: &str) -> String {
+pub(crate) fn answer(uuid: u32, message: &str, model: &str, time: &str, usage: &str) -> String {
     format!(
         r#"{{"type":"assistant","uuid":"00000000-0000-4000-8000-{uuid:012}","parentUuid":null,"sessionId":"00000000-0000-4000-8000-00000000000a","cwd":"/home/a/shop","requestId":"req_{message}","timestamp":"{time}","message":{{"role":"assistant","id":"{message}","model":"{model}","content":[{{"type":"text","text":"answer {uuid}"}}],"usage":{usage}}}}}
 "#
     )
 }
 
-fn session(number: u32) -> String {
+pub(crate) fn session(number: u32) -> String {
     format!("{PROJECT}/00000000-0000-4000-8000-{number:012}.jsonl")
 }
 

@@ -35,9 +35,6 @@ pub(super) fn show(
     reading: &Reading,
     versions: &[NoteVersion],
 ) -> Result<()> {
-    if !context.is_json {
-        context.output.page()?;
-    }
     let mut before = "";
     for (index, version) in versions.iter().enumerate() {
         let hunks = hunks(before, &version.text);

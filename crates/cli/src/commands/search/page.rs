@@ -4,10 +4,12 @@ use std::collections::HashMap;
 
 use quipu_ledger::wire::{SearchAnswer, SearchHit};
 use quipu_transcript::format;
+use quipu_transcript::story::one_line;
 
+use super::command::command;
 use crate::commands::Context;
 use crate::error::Result;
-use crate::output::{Look, ShortIds, Text, bytes, count, elapsed, minute, number};
+use crate::output::{Look, ShortIds, Text, WIDEST_IN_PIPE, bytes, count, elapsed, minute, number};
 
 /// Shows hits, and then what the answer may be missing.
 pub(super) fn show(
@@ -86,7 +88,7 @@ fn group(context: &mut Context, ids: &ShortIds, hits: &[&SearchHit]) -> Result<(
             context.output.line(Text::of(Look::Dim, like_it))?;
         }
     }
-    if let Some(command) = command(ids, first) {
+    if let Some(command) = command(ids, hits) {
         let command = Text::plain("  ").with(Look::Good, command);
         context.output.line(command)?;
     }
@@ -157,7 +159,7 @@ fn origin(context: &Context, ids: &ShortIds, hit: &SearchHit) -> Text {
         parts.push(ids.of(session));
     }
     let place = hit.cwd.as_deref().or(hit.slug.as_deref()).or(hit.project.as_deref());
-    parts.extend(place.map(|place| context.show(place)));
+    parts.extend(place.map(|place| one_line(&context.show(place), WIDEST_IN_PIPE)));
     let program = format::by_name(&hit.format).map_or(hit.format.as_str(), |format| format.title());
     parts.push(match hit.agent.as_deref() {
         None | Some("" | "main") => program.to_owned(),
@@ -235,34 +237,4 @@ fn snippet(hit: &SearchHit) -> Text {
         at = *end;
     }
     text.and(piece(at, characters.len())).and(if hit.cut_after { "…" } else { "" })
-}
-
-/// The command that opens a hit.
-fn command(ids: &ShortIds, hit: &SearchHit) -> Option<String> {
-    match (&hit.session, hit.kind.as_str()) {
-        (Some(session), _) => {
-            let id = ids.of(session);
-            Some(match hit.turn {
-                Some(turn) => format!("quipu show {id} --turn {turn}"),
-                None => format!("quipu show {id}"),
-            })
-        }
-        (None, "note") => Some(format!("quipu notes {}", quoted(hit.name.as_deref()?))),
-        (None, "cron_run" | "cron_jobs") => Some(match hit.kind.as_str() {
-            "cron_run" => format!("quipu cron {}", quoted(hit.name.as_deref()?)),
-            _ => "quipu cron".to_owned(),
-        }),
-        _ => None,
-    }
-}
-
-/// A name as a shell takes it.
-fn quoted(name: &str) -> String {
-    let is_plain =
-        |character: char| character.is_ascii_alphanumeric() || "-_./:".contains(character);
-    if name.chars().all(is_plain) {
-        name.to_owned()
-    } else {
-        format!("'{}'", name.replace('\'', r"'\''"))
-    }
 }

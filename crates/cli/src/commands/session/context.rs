@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::super::Context;
 use crate::error::Result;
-use crate::output::{Column, Look, Text, count, short_id};
+use crate::output::{Column, ID_LETTERS, Look, ShortIds, Text, count};
 
 /// Print what a model should see for a leaf of a session
 ///
@@ -42,7 +42,8 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
     let id = quipu_ledger::session(&ledger, row)?.map(|session| session.id);
     context.output.page()?;
-    summary(context, id.as_deref().unwrap_or(&args.id), &seen)?;
+    let ids = ShortIds::new(quipu_ledger::crowded_ids(&ledger, ID_LETTERS)?);
+    summary(context, &ids.of(id.as_deref().unwrap_or(&args.id)), &seen)?;
     let messages = &seen.context.messages;
     if messages.is_empty() {
         return Ok(());
@@ -66,8 +67,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
 /// What the messages have in common.
 fn summary(context: &mut Context, id: &str, seen: &SessionContext) -> Result<()> {
     let length = count(seen.context.messages.len() as u64, "message");
-    let headline =
-        Text::plain("session ").with(Look::Bold, short_id(id)).and(format!(": {length}"));
+    let headline = Text::plain("session ").with(Look::Bold, id).and(format!(": {length}"));
     context.output.line(headline)?;
     let mut facts = Vec::new();
     facts.push((

@@ -16,7 +16,7 @@ use quipu_transcript::story::{
 use super::tools;
 use crate::commands::Context;
 use crate::error::Result;
-use crate::output::{Look, Text, count, markdown, minute, plain};
+use crate::output::{Look, ShortIds, Text, WIDEST_IN_PIPE, count, markdown, minute, plain};
 
 /// Prose is at most so wide: longer lines are hard to read.
 const WIDEST: usize = 100;
@@ -27,6 +27,7 @@ const INDENT: &str = "  ";
 /// Writes a story.
 pub(super) struct Page<'c> {
     context: &'c mut Context,
+    ids: ShortIds,
     telling: Telling,
     /// Only one speaker is heard: calls have no answers beside them.
     is_narrowed_to_tools: bool,
@@ -49,9 +50,10 @@ enum Last {
 }
 
 impl<'c> Page<'c> {
-    pub(super) fn new(choice: &Choice, context: &'c mut Context) -> Page<'c> {
+    pub(super) fn new(choice: &Choice, ids: ShortIds, context: &'c mut Context) -> Page<'c> {
         Page {
             context,
+            ids,
             telling: choice.telling,
             is_narrowed_to_tools: choice.role == Some(Role::Tool),
             last: Last::Nothing,
@@ -184,7 +186,8 @@ impl<'c> Page<'c> {
             Piece::Thinking(words) => self.aside("thinking", words),
             Piece::Call(call) => {
                 self.begin_call()?;
-                let lines = tools::call(call, self.telling.tools, self.context.output.width());
+                let lines =
+                    tools::call(call, &self.ids, self.telling.tools, self.context.output.width());
                 self.laid_out(&lines, "")?;
                 self.last = Last::Call(call.id.as_deref().map(str::to_owned));
                 Ok(())
@@ -359,7 +362,7 @@ fn joined(facts: &[String], room: Option<usize>) -> Vec<String> {
     const BETWEEN: &str = " · ";
     let mut lines: Vec<String> = Vec::new();
     for fact in facts {
-        let fact = one_line(fact, room.unwrap_or(usize::MAX));
+        let fact = one_line(fact, room.unwrap_or(WIDEST_IN_PIPE));
         match lines.last_mut() {
             Some(line)
                 if room.is_none_or(|room| {

@@ -2,13 +2,18 @@
 
 use quipu_transcript::story::{Outcome, StoryCall, StoryResult, Tools};
 
-use crate::output::{Look, Text, bytes, count, plain};
+use crate::output::{Look, ShortIds, Text, bytes, count, plain};
 
 /// Where what a call was given and what it answered stand.
 const INSIDE: &str = "      ";
 
 /// A call: its mark, its name, what it is about, and more where that is wanted.
-pub(super) fn call(call: &StoryCall<'_>, tools: Tools, room: Option<usize>) -> Vec<Text> {
+pub(super) fn call(
+    call: &StoryCall<'_>,
+    ids: &ShortIds,
+    tools: Tools,
+    room: Option<usize>,
+) -> Vec<Text> {
     let about = call.about.as_deref().filter(|_| tools > Tools::Names);
     let note = match (call.outcome, call.is_partial) {
         (Some(Outcome::Failed), _) => Text::of(Look::Bad, "failed"),
@@ -20,7 +25,7 @@ pub(super) fn call(call: &StoryCall<'_>, tools: Tools, room: Option<usize>) -> V
     let name = if call.name.is_empty() { "a tool without a name" } else { &*call.name };
     let mut lines = line(mark(call.outcome), name, about, note, room);
     if let Some(session) = &call.subagent {
-        let more = Text::of(Look::Dim, format!("{INSIDE}→ quipu show {session}"));
+        let more = Text::of(Look::Dim, format!("{INSIDE}→ quipu show {}", ids.of(session)));
         lines.extend(fit(more, room));
     }
     if tools >= Tools::Inputs

@@ -42,8 +42,8 @@ pub(super) fn show(
     }
     if total.unfinished > 0 {
         let text = format!(
-            "{} without a newline at the end of a file: counted once it comes",
-            count(total.unfinished, "answer")
+            "without the unfinished last line of {}",
+            count(total.unfinished, "transcript")
         );
         context.output.line(Text::of(Look::Warning, text))?;
     }

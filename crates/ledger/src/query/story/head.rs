@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use crate::Result;
 use crate::ids::SessionRow;
-use crate::query::{listed, sessions};
+use crate::query::{forks, listed, sessions, tails};
 use crate::wire::StoryHead;
 
 pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> {
@@ -47,6 +47,22 @@ pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> 
             })
         },
     )?;
+    if head.fork_of.is_none() {
+        head.fork_of = forks::original(conn, session)?;
+    }
+    for tail in tails::of(conn, session)? {
+        head.updated_at = head.updated_at.max(tail.entry.time);
+        head.started_at = [head.started_at, tail.entry.time].into_iter().flatten().min();
+        if tail.is_new() {
+            head.entries += 1;
+            head.turns += u64::from(tail.is_prompt());
+            head.tool_calls += tail.entry.calls.len() as u64;
+            head.compactions += u64::from(tail.is_compaction());
+            if tail.is_prompt() {
+                head.first_prompt.get_or_insert_with(|| tail.prose().to_owned());
+            }
+        }
+    }
     if head.title.is_none() {
         head.title = sessions::real_prompt(conn, session)?.or_else(|| head.first_prompt.clone());
     }

@@ -179,7 +179,7 @@ pub(super) fn started(conn: &Connection, session: SessionRow) -> Result<HashMap<
 }
 
 /// The name of an entry: the agent's id, or else the ledger's number of its record.
-pub(in crate::query) fn name(entry: EntryId, uuid: Option<&PackedId>) -> String {
+pub(crate) fn name(entry: EntryId, uuid: Option<&PackedId>) -> String {
     match (uuid, entry.seq()) {
         (Some(uuid), _) => uuid.unpack(),
         (None, Some(seq)) => match entry.ordinal() {

@@ -16,6 +16,12 @@ impl Story<'_> {
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         let mut reader = RecordReader::new(self.conn);
+        // Whoever names an entry gets its record, also where a newer version has taken its place.
+        if let Some(name) = &choice.entry
+            && let Some(seq) = choice::find_entry(self.conn, self.row, name)?.seq()
+        {
+            return reader.stream(seq, &mut |part| Ok(each(part).is_continue()));
+        }
         let mut last = None;
         let mut failed = Ok(());
         self.tell(choice, &mut |item| {

@@ -10,6 +10,7 @@ use rusqlite::Connection;
 
 use crate::Result;
 use crate::ids::{EntryId, SessionRow};
+use crate::query::tails::{self, Tail};
 
 /// An entry.
 #[derive(Debug, Clone)]
@@ -60,11 +61,13 @@ pub(super) struct Nodes {
     roots: Vec<usize>,
     /// Entries of sub-agents in this session's file.
     pub(super) sidechain: u64,
+    /// A last line without a newline that the session goes on from.
+    tail: Option<EntryId>,
 }
 
 impl Nodes {
     pub(super) fn load(conn: &Connection, session: SessionRow) -> Result<Nodes> {
-        let mut nodes = Nodes { nodes: Vec::new(), roots: Vec::new(), sidechain: 0 };
+        let mut nodes = Nodes { nodes: Vec::new(), roots: Vec::new(), sidechain: 0, tail: None };
         let parents = nodes.read(conn, session)?;
         nodes.link(&parents);
         nodes.mark_way(conn, session)?;
@@ -148,12 +151,13 @@ impl Nodes {
                     k.is_sidechain, EXISTS (SELECT 1 FROM message_texts m WHERE m.id = e.id),
                     EXISTS (SELECT 1 FROM compactions c WHERE c.id = e.id)
                FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
-              WHERE e.session = ?1 AND e.id > 0
+              WHERE e.session = ?1
                 AND (e.uuid IS NOT NULL OR k.role <> '' OR NOT k.is_side)
                 AND k.type NOT IN ('leaf', 'history')
                 AND NOT EXISTS (SELECT 1 FROM documents d WHERE d.id = e.id)
-              ORDER BY e.id % (1 << 40), e.id",
+              ORDER BY e.id < 0, e.id % (1 << 40), e.id",
         )?;
+        let tails = tails::of(conn, session)?;
         let mut rows = statement.query([session])?;
         let mut parents: Vec<Option<EntryId>> = Vec::new();
         let mut newer: HashMap<EntryId, EntryId> = HashMap::new();
@@ -163,24 +167,38 @@ impl Nodes {
                 newer.insert(id, version);
                 continue;
             }
+            // What stands in no row of a line without a newline, the line says.
+            let tail = tails.iter().find(|tail| tail.id == id);
+            if tail.map_or(id.seq().is_none(), |tail| !tail.is_new()) {
+                continue;
+            }
             if row.get(7)? {
                 self.sidechain += 1;
                 continue;
             }
             let type_name: String = row.get(6)?;
             let notable = match &*type_name {
-                _ if row.get(9)? => Some(Notable::Compaction),
+                _ if row.get(9)? || tail.is_some_and(Tail::is_compaction) => {
+                    Some(Notable::Compaction)
+                }
                 "branch_summary" => Some(Notable::BranchSummary),
                 "reset" => Some(Notable::Reset),
                 _ => None,
             };
-            let is_prompt = row.get::<_, Option<EntryId>>(4)? == Some(id);
+            let is_prompt =
+                row.get::<_, Option<EntryId>>(4)? == Some(id) || tail.is_some_and(Tail::is_prompt);
             let has_words: bool = row.get(8)?;
-            parents.push(row.get(1)?);
+            let parent = row.get(1)?;
+            parents.push(match tail {
+                Some(tail) => tail.parent(conn, parent)?,
+                None => parent,
+            });
+            self.tail = tail.filter(|tail| tail.is_leaf()).map(|tail| tail.id).or(self.tail);
+            let own_calls = tail.map(|tail| tail.entry.calls.len() as u64);
             self.nodes.push(Node {
                 id,
                 time: row.get(2)?,
-                tool_calls: calls.get(&id).copied().unwrap_or(0),
+                tool_calls: own_calls.or(calls.get(&id).copied()).unwrap_or(0),
                 notable,
                 is_prompt,
                 is_leaf: false,
@@ -248,6 +266,7 @@ impl Nodes {
     fn mark_way(&mut self, conn: &Connection, session: SessionRow) -> Result<()> {
         let leaf: Option<EntryId> =
             conn.query_row("SELECT leaf FROM sessions WHERE id = ?1", [session], |row| row.get(0))?;
+        let leaf = self.tail.or(leaf);
         let mut at = self.nodes.iter().position(|node| Some(node.id) == leaf);
         if let Some(leaf) = at.and_then(|leaf| self.nodes.get_mut(leaf)) {
             leaf.is_leaf = true;

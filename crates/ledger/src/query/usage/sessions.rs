@@ -4,10 +4,11 @@ use foldhash::HashMap;
 use quipu_transcript::prices::Prices;
 
 use super::tally::Tally;
-use super::{models, part};
+use super::{models, part, sums};
 use crate::Result;
 use crate::ids::SessionRow;
 use crate::ledger::Ledger;
+use crate::query::tails;
 use crate::wire::Session;
 
 /// What sessions cost. Their sub-agents are sessions of their own.
@@ -27,16 +28,11 @@ impl Costs {
 /// What all sessions cost. Reads the sums of quarters of an hour, once.
 pub fn costs(ledger: &Ledger, prices: &Prices) -> Result<Costs> {
     let conn = ledger.conn();
-    let models = models(conn, prices)?;
-    let mut statement = conn.prepare_cached(
-        "SELECT quarter, session, model, is_fast, prompt_over, is_recorded, responses, input,
-                output, cache_read, cache_write, cache_write_1h, cost_nano_usd
-           FROM usage_quarters",
-    )?;
-    let mut rows = statement.query([])?;
+    let mut models = models(conn, prices)?;
+    let foreseen = sums::foreseen(conn, &tails::all(conn)?, &mut models, prices)?;
     let mut costs: HashMap<SessionRow, Tally> = HashMap::default();
-    while let Some(row) = rows.next()? {
-        costs.entry(row.get(1)?).or_default().add(row.get(2)?, &part(row, &models)?);
-    }
+    sums::each_sum(conn, i64::MIN..i64::MAX, foreseen, &mut |key, sums| {
+        costs.entry(key.session).or_default().add(key.model, &part(key, sums, &models));
+    })?;
     Ok(Costs(costs))
 }

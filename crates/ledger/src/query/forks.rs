@@ -1,0 +1,97 @@
+//! Sessions that were copied from another one and went on by themselves, where no line says so.
+//!
+//! Claude Code copies the lines of a session into a new file under a new session id; the entries keep
+//! their own ids. So a copy shares its first entry with its original, and `sessions_by_first_uuid`
+//! leads from one to the other. Which of them is the original follows from when they went apart:
+//! whoever was the first to say something that the other does not have. That is a question about
+//! all entries of two sessions, and its answer may change with every line of either; so it is asked
+//! when somebody wants to know, not kept as a column that each import would have to decide again.
+
+use rusqlite::Connection;
+
+use crate::Result;
+use crate::ids::SessionRow;
+
+/// A session that begins with the same entry.
+struct Copy {
+    row: SessionRow,
+    id: String,
+    /// How many entries it shares with the session that is asked about.
+    shared: i64,
+}
+
+/// The session that this one was copied from: of those before it the one that it shares most with.
+pub(crate) fn original(conn: &Connection, session: SessionRow) -> Result<Option<String>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT o.id, o.session_id
+           FROM sessions s JOIN sessions o ON o.first_uuid = s.first_uuid
+          WHERE s.id = ?1 AND typeof(s.first_uuid) = 'blob' AND length(s.first_uuid) = 16
+            AND o.id <> s.id AND o.format = s.format AND o.agent = s.agent
+            AND s.part <> 'subagent' AND o.part <> 'subagent'
+          ORDER BY o.session_id LIMIT ?2",
+    )?;
+    let copies: Vec<(SessionRow, String)> = statement
+        .query_map((session, MOST_COPIES), |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<_, _>>()?;
+    if copies.is_empty() {
+        return Ok(None);
+    }
+    let own = conn
+        .prepare_cached("SELECT session_id FROM sessions WHERE id = ?1")?
+        .query_row([session], |row| row.get::<_, String>(0))?;
+    let mut best: Option<Copy> = None;
+    for (row, id) in copies {
+        if !is_before(conn, (row, &id), (session, &own))? {
+            continue;
+        }
+        let copy = Copy { row, id, shared: shared(conn, row, session)? };
+        let is_better = match &best {
+            None => true,
+            // Those that share the same are copies of each other: the oldest is meant.
+            Some(best) if best.shared == copy.shared => {
+                is_before(conn, (copy.row, &copy.id), (best.row, &best.id))?
+            }
+            Some(best) => copy.shared > best.shared,
+        };
+        if is_better {
+            best = Some(copy);
+        }
+    }
+    Ok(best.map(|copy| copy.id))
+}
+
+/// Of more copies only these are looked at.
+const MOST_COPIES: i64 = 64;
+
+/// Whether one session was there before the other: it has nothing that the other has not, or said it
+/// earlier.
+fn is_before(
+    conn: &Connection,
+    one: (SessionRow, &str),
+    other: (SessionRow, &str),
+) -> Result<bool> {
+    let went_on = |of: SessionRow, without: SessionRow| -> Result<Option<i64>> {
+        Ok(conn
+            .prepare_cached(
+                "SELECT min(e.time) FROM entry_rows e
+                  WHERE e.session = ?1 AND e.uuid IS NOT NULL
+                    AND NOT EXISTS (SELECT 1 FROM entry_rows o
+                                     WHERE o.session = ?2 AND o.uuid = e.uuid)",
+            )?
+            .query_row((of, without), |row| row.get(0))?)
+    };
+    let parted = (went_on(one.0, other.0)?, one.1);
+    let other_parted = (went_on(other.0, one.0)?, other.1);
+    // No time comes first: it never went on.
+    Ok(parted < other_parted)
+}
+
+fn shared(conn: &Connection, one: SessionRow, other: SessionRow) -> Result<i64> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT count(DISTINCT e.uuid) FROM entry_rows e
+              WHERE e.session = ?1 AND e.uuid IS NOT NULL
+                AND EXISTS (SELECT 1 FROM entry_rows o WHERE o.session = ?2 AND o.uuid = e.uuid)",
+        )?
+        .query_row((one, other), |row| row.get(0))?)
+}

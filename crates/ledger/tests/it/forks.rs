@@ -1,0 +1,95 @@
+//! Copies of sessions under new ids, which nothing but their entries tells.
+
+use quipu_ledger::{Ledger, Story, find_session};
+
+use crate::home::*;
+
+fn id(number: u32) -> String {
+    format!("{number:08x}-1111-4000-8000-000000000000")
+}
+
+fn path(number: u32) -> String {
+    format!(".claude/projects/-p/{}.jsonl", id(number))
+}
+
+/// Entries with these ids, as the session `number` has them; each is a minute later than its id.
+fn lines(number: u32, entries: impl IntoIterator<Item = u32>) -> String {
+    let mut parent = None;
+    let mut lines = String::new();
+    for entry in entries {
+        let time = format!("2026-01-12T{:02}:{:02}:00.000Z", entry / 60, entry % 60);
+        let line = line("user", &uuid(entry), parent.as_deref(), &format!("said {entry}"));
+        let line = line.replace(SESSION, &id(number)).replace("2026-01-12T10:30:00.000Z", &time);
+        lines.push_str(&line);
+        parent = Some(uuid(entry));
+    }
+    lines
+}
+
+fn originals(home: &Home, numbers: &[u32]) -> Vec<Option<String>> {
+    let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
+    let of = |number: &u32| {
+        let row = find_session(&ledger, &id(*number)).unwrap();
+        let listed = quipu_ledger::session(&ledger, row).unwrap().unwrap().fork_of;
+        assert_eq!(Story::open(&ledger, row).unwrap().head().fork_of, listed);
+        listed
+    };
+    numbers.iter().map(of).collect()
+}
+
+/// Whatever was collected first: the session that went on first is the original, even if it went on
+/// for longer than its copy.
+#[test]
+fn a_copy_is_told_by_the_entries_that_it_shares() {
+    let parts = [
+        // The original goes on after the copy was made, at 10.
+        (1, lines(1, (1..=10).chain(200..220))),
+        (2, lines(2, (1..=8).chain(130..133))),
+        // A copy of the copy, made at its end.
+        (3, lines(3, (1..=8).chain(130..133).chain([150]))),
+        // Nothing to do with them.
+        (4, lines(4, 60..65)),
+    ];
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]] {
+        let home = Home::quick();
+        for part in order {
+            let (number, text) = &parts[part];
+            home.write(&path(*number), text);
+            home.sync();
+        }
+        home.sync_and_check();
+        let expected = [None, Some(id(1)), Some(id(2)), None];
+        assert_eq!(originals(&home, &[1, 2, 3, 4]), expected, "{order:?}");
+    }
+}
+
+/// A resumed session: the old file ends where the new one goes on.
+#[test]
+fn what_was_left_is_the_original_of_what_went_on() {
+    let home = Home::quick();
+    home.write(&path(9), lines(9, 1..=5));
+    home.write(&path(2), lines(2, 1..=7));
+    home.write(&path(3), lines(3, 1..=5));
+    home.sync_and_check();
+    // Two that are the same cannot be told apart but by their names.
+    assert_eq!(originals(&home, &[2, 3, 9]), [Some(id(3)), None, Some(id(3))]);
+}
+
+/// OpenClaw's short ids repeat by chance.
+#[test]
+fn short_ids_say_nothing() {
+    let home = Home::quick();
+    for name in ["a", "b"] {
+        home.write(
+            &format!(".openclaw/agents/main/sessions/{name}.jsonl"),
+            format!("{{\"type\":\"session\",\"version\":3,\"id\":\"{name}\",\"timestamp\":\"2026-10-01T10:00:00Z\"}}\n\
+             {{\"type\":\"message\",\"id\":\"00000001\",\"timestamp\":\"2026-10-01T10:00:00Z\",\"message\":{{\"role\":\"user\",\"content\":\"{name}\"}}}}\n"),
+        );
+    }
+    home.sync();
+    let ledger = home.open();
+    for name in ["a", "b"] {
+        let row = find_session(&ledger, name).unwrap();
+        assert_eq!(quipu_ledger::session(&ledger, row).unwrap().unwrap().fork_of, None);
+    }
+}

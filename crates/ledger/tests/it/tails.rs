@@ -1,0 +1,238 @@
+//! Last lines without a newline: they count as if it had come, and nothing changes when it comes.
+
+use quipu_ledger::wire::Session;
+use quipu_ledger::{Filter, Ledger, Story, UsageBy};
+use quipu_transcript::prices::Prices;
+use serde_json::Value;
+
+use crate::home::*;
+use crate::usage::{answer, groups, report, session};
+
+const TIME: &str = "2026-02-04T10:30:00.000Z";
+const LATER: &str = "2026-02-05T11:30:00.000Z";
+
+fn usage(output: u64) -> String {
+    format!(r#"{{"input_tokens":3,"output_tokens":{output}}}"#)
+}
+
+fn said(uuid: u32, message: &str, time: &str, output: u64) -> String {
+    answer(uuid, message, "claude-opus-4-5", time, &usage(output))
+}
+
+/// A prompt, in the session that [`answer`] names.
+fn asked(uuid: u32, text: &str) -> String {
+    format!(
+        r#"{{"type":"user","uuid":"00000000-0000-4000-8000-{uuid:012}","parentUuid":null,"sessionId":"00000000-0000-4000-8000-00000000000a","cwd":"/home/a/shop","timestamp":"{LATER}","message":{{"role":"user","content":"{text}"}}}}
+"#
+    )
+}
+
+/// Everything that reports say, each with its groups.
+fn reports(home: &Home) -> Vec<Value> {
+    let all = [
+        UsageBy::Day,
+        UsageBy::Month,
+        UsageBy::Session,
+        UsageBy::Model,
+        UsageBy::Project,
+        UsageBy::Agent,
+    ];
+    let told = all.map(|by| {
+        let report = report(home, by);
+        let lines = report.lines.iter().chain([&report.total]);
+        lines.map(|line| serde_json::to_value(line).unwrap()).collect()
+    });
+    told.to_vec()
+}
+
+/// The rows of all sessions, with what they cost.
+fn rows(home: &Home) -> Vec<Session> {
+    let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
+    let costs = quipu_ledger::costs(&ledger, &Prices::default()).unwrap();
+    let filter = Filter { all: true, ..Filter::default() };
+    let mut found = quipu_ledger::session_rows(&ledger, &filter).unwrap();
+    for (row, session) in &mut found {
+        costs.bill(*row, session);
+        // What depends on the file, not on what it says.
+        (session.size, session.modified_at) = (0, None);
+    }
+    let mut sessions: Vec<Session> = found.into_iter().map(|(_, session)| session).collect();
+    sessions.sort_by(|a, b| a.id.cmp(&b.id));
+    sessions
+}
+
+/// The tree of a session without the names of its entries: a tail has another one.
+fn drawn(home: &Home, id: &str) -> Vec<String> {
+    let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
+    let lines = quipu_ledger::tree(&ledger, id).unwrap();
+    let drawn = lines.iter().map(|line| {
+        let (kind, text) = (line.kind, line.text.as_deref().unwrap_or(""));
+        let counts = (line.entries, line.turns, line.tool_calls);
+        format!("{kind} {text} {counts:?} {} {} {}", line.depth, line.leaf, line.current)
+    });
+    drawn.collect()
+}
+
+/// Compares lists of objects, and names the fields that differ.
+#[track_caller]
+fn same(torn: &Value, whole: &Value, when: &str) {
+    let (torn, whole) = (torn.as_array().unwrap(), whole.as_array().unwrap());
+    assert_eq!(torn.len(), whole.len(), "{when}");
+    for (torn, whole) in torn.iter().zip(whole) {
+        for (name, value) in whole.as_object().unwrap() {
+            assert_eq!((name, &torn[name]), (name, value), "{when}");
+        }
+    }
+}
+
+/// Files whose last one gets its newline later: everything is said as if it had been there.
+#[track_caller]
+fn check(files: &[(String, String)]) -> Home {
+    let whole = Home::quick();
+    let torn = Home::quick();
+    for (index, (path, text)) in files.iter().enumerate() {
+        whole.write(path, text);
+        let is_last = index + 1 == files.len();
+        torn.write(path, if is_last { text.trim_end() } else { text });
+    }
+    whole.sync();
+    torn.sync();
+    // A tail counts once it was seen twice.
+    torn.sync_and_check();
+    let provisional: i64 = torn.one("SELECT count(*) FROM entries WHERE id < 0");
+    assert_eq!(provisional, 1);
+    let has_session: bool = torn.one("SELECT session IS NOT NULL FROM entries WHERE id < 0");
+    let compare = |when: &str, has_session: bool| {
+        for (torn, whole) in reports(&torn).iter().zip(reports(&whole)) {
+            same(torn, &whole, when);
+        }
+        if has_session {
+            let listed = |home: &Home| serde_json::to_value(rows(home)).unwrap();
+            same(&listed(&torn), &listed(&whole), when);
+            for session in rows(&whole) {
+                assert_eq!(drawn(&torn, &session.id), drawn(&whole, &session.id), "{when}");
+                let ledger = [&torn, &whole].map(|home| home.open());
+                let [torn, whole] =
+                    ledger.each_ref().map(|ledger| Story::find(ledger, &session.id).unwrap());
+                let told = |story: &Story<'_>| {
+                    let head = story.head();
+                    (head.updated_at, head.entries, head.turns, head.tool_calls)
+                };
+                assert_eq!(told(&torn), told(&whole), "{when}");
+            }
+        }
+    };
+    compare("without the newline", has_session);
+    let (path, _) = files.last().unwrap();
+    torn.append(path, "\n");
+    torn.sync_and_check();
+    compare("with the newline", true);
+    torn
+}
+
+#[test]
+fn an_answer_counts() {
+    check(&[(session(1), said(1, "m1", TIME, 5) + &said(2, "m2", LATER, 7))]);
+}
+
+/// A response is written in several lines; the largest of them counts, whichever has its newline.
+#[test]
+fn an_answer_of_which_there_are_lines_counts_once() {
+    for output in [1, 5, 9] {
+        let lines = said(1, "m1", TIME, 5) + &said(2, "m1", LATER, output);
+        check(&[(session(1), lines)]);
+    }
+    let home = check(&[(session(1), said(1, "m1", TIME, 5) + &said(2, "m1", LATER, 9))]);
+    assert_eq!(groups(&report(&home, UsageBy::Day)), [("2026-02-04", 9)]);
+}
+
+/// Copies in resumed sessions: one of them counts, in its session and on its day.
+#[test]
+fn an_answer_that_another_session_has_counts_once() {
+    for (time, output) in [(TIME, 5), (TIME, 9), (LATER, 5), (LATER, 9), (TIME, 1)] {
+        check(&[
+            (session(1), said(1, "m1", TIME, 5)),
+            (session(2), said(2, "m2", TIME, 5) + &said(1, "m1", time, output)),
+        ]);
+    }
+    let side =
+        said(3, "m1", TIME, 50).replace("\"type\":\"ass", "\"isSidechain\":true,\"type\":\"ass");
+    check(&[(session(1), said(1, "m1", TIME, 5)), (session(2), said(2, "m2", TIME, 5) + &side)]);
+}
+
+#[test]
+fn a_model_that_nothing_else_was_billed_for() {
+    let new = answer(2, "m2", "claude-haiku-4-5", LATER, &usage(7));
+    check(&[(session(1), said(1, "m1", TIME, 5) + &new)]);
+    let new = answer(2, "m2", "llama-of-the-lab", LATER, &usage(7));
+    check(&[(session(1), said(1, "m1", TIME, 5) + &new)]);
+}
+
+/// A file's only line: it has no session yet, but what it cost is counted.
+#[test]
+fn the_only_line_of_a_file_counts() {
+    check(&[(session(1), said(1, "m1", TIME, 5)), (session(2), said(2, "m2", LATER, 7))]);
+    check(&[(session(1), said(1, "m1", TIME, 5))]);
+}
+
+#[test]
+fn a_prompt_and_a_call_are_there() {
+    let home = check(&[(session(1), said(1, "m1", TIME, 5) + &asked(2, "and now?"))]);
+    assert_eq!(rows(&home)[0].last_prompts, ["and now?"]);
+    let call = said(2, "m2", LATER, 5).replace(
+        r#"{"type":"text","text":"answer 2"}"#,
+        r#"{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls"}}"#,
+    );
+    check(&[(session(1), asked(1, "list them") + &call)]);
+    // It hangs off the entry that it names, not off the line before.
+    let parent = r#""parentUuid":"00000000-0000-4000-8000-000000000001""#;
+    let back = |line: String| line.replacen(r#""parentUuid":null"#, parent, 1);
+    let lines = [asked(1, "a"), back(said(2, "m2", LATER, 5)), back(asked(3, "b"))];
+    check(&[(session(1), lines.concat())]);
+}
+
+/// A copy of a file whose last line is there already adds nothing.
+#[test]
+fn a_line_that_is_there_already_is_no_other() {
+    let lines = asked(1, "hello") + &said(2, "m2", LATER, 5);
+    let home = Home::quick();
+    home.write(&session(1), &lines);
+    home.sync();
+    let before = rows(&home);
+    home.write(&format!("{}.bak", session(1)), lines.trim_end());
+    home.sync();
+    home.sync();
+    let after = rows(&home);
+    assert_eq!((after[0].turns, after[0].messages), (before[0].turns, before[0].messages));
+    assert_eq!(after[0].last_prompts, ["hello"]);
+}
+
+/// What cannot be read is not counted, and said.
+#[test]
+fn half_a_line_is_said_to_be_missing() {
+    let home = Home::quick();
+    let half = said(2, "m2", LATER, 7);
+    home.write(&session(1), said(1, "m1", TIME, 5) + &half[..half.len() / 2]);
+    home.sync();
+    home.sync();
+    let told = report(&home, UsageBy::Day).total;
+    assert_eq!((told.output, told.unfinished), (5, 1));
+    home.append(&session(1), half[half.len() / 2..].trim_end());
+    home.sync();
+    home.sync();
+    let told = report(&home, UsageBy::Day).total;
+    assert_eq!((told.output, told.unfinished), (12, 0));
+}
+
+/// OpenClaw's lines, with the cost that was recorded.
+#[test]
+fn openclaws_recorded_cost_counts() {
+    let line = |id: u32, cost: f64| {
+        format!(
+            r#"{{"type":"message","id":"{id:08x}","timestamp":"{TIME}","message":{{"role":"assistant","content":"x","model":"m","usage":{{"input":10,"output":1,"cost":{{"total":{cost}}}}}}}}}
+"#
+        )
+    };
+    let path = ".openclaw/agents/main/sessions/s1.jsonl".to_owned();
+    check(&[(path, line(1, 0.5) + &line(2, 0.25))]);
+}
