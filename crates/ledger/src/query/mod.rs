@@ -10,6 +10,7 @@ pub(crate) mod forks;
 mod headers;
 pub(crate) mod listed;
 mod notes;
+mod prompts;
 pub(crate) mod sessions;
 mod sql;
 mod status;

@@ -5,6 +5,7 @@ use quipu_transcript::search::snippet;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::index::columns;
+use super::outputs;
 use super::pattern::Pattern;
 use super::texts::{Texts, by_column};
 use crate::Result;
@@ -18,6 +19,9 @@ const WIDTH: usize = 240;
 
 /// How much of an entry nearby is shown.
 const NEARBY_WIDTH: usize = 160;
+
+/// The type of entries that are files with a call's output.
+const TOOL_OUTPUT: &str = "tool-output";
 
 /// An entry to tell about.
 pub(crate) struct Wanted {
@@ -94,9 +98,17 @@ impl<'c> Teller<'c> {
     /// Tells about one entry.
     pub(crate) fn tell(&mut self, wanted: &Wanted) -> Result<SearchHit> {
         let Some(row) = self.row(wanted.entry)? else { return Ok(SearchHit::default()) };
+        // A file with the whole output of a call is found as the call's result.
+        let (speaker, row) = match row.kind.as_str() {
+            TOOL_OUTPUT => match outputs::result_of(self.conn, wanted.entry)? {
+                Some(result) => (result, self.row(result)?.unwrap_or(row)),
+                None => (wanted.entry, row),
+            },
+            _ => (wanted.entry, row),
+        };
         let mut hit = SearchHit {
-            entry: story::name(EntryId(wanted.entry), row.uuid.as_ref()),
-            number: wanted.entry,
+            entry: story::name(EntryId(speaker), row.uuid.as_ref()),
+            number: speaker,
             kind: row.kind.clone(),
             role: row.role.clone(),
             time: row.time,

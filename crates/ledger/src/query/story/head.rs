@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use crate::Result;
 use crate::ids::SessionRow;
-use crate::query::{forks, listed, sessions, tails};
+use crate::query::{forks, listed, prompts, tails};
 use crate::wire::StoryHead;
 
 pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> {
@@ -64,7 +64,7 @@ pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> 
         }
     }
     if head.title.is_none() {
-        head.title = sessions::real_prompt(conn, session)?.or_else(|| head.first_prompt.clone());
+        head.title = prompts::real_prompt(conn, session)?.or_else(|| head.first_prompt.clone());
     }
     let (slug, cwd) = (head.slug.as_deref(), head.cwd.as_deref().filter(|cwd| !cwd.is_empty()));
     let place = listed::place(conn, slug, cwd)?;
