@@ -23,8 +23,8 @@ use quipu_transcript::story::{StoryItem, tell};
 use rusqlite::Connection;
 
 pub use choice::Choice;
-pub(crate) use learn::name;
 pub(in crate::query) use learn::name_of;
+pub(crate) use learn::{name, turns_told};
 
 use self::choice::Chosen;
 use self::learn::Learned;
