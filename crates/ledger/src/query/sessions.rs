@@ -12,6 +12,7 @@ use super::tails::{self, Tail};
 use super::{empty, forks};
 use crate::ids::{EntryId, GenerationId, SessionRow};
 use crate::ledger::Ledger;
+use crate::snapshot::Snapshot;
 use crate::wire::{Project, Session};
 use crate::{Result, spans};
 
@@ -32,6 +33,7 @@ pub struct Sessions {
 /// The index of sessions, the newest first; at most `limit` of them.
 pub fn sessions(ledger: &Ledger, filter: &Filter, limit: Option<usize>) -> Result<Sessions> {
     let conn = ledger.conn();
+    let _one_state = Snapshot::of(conn)?;
     let mut listed = listed::filtered(conn, filter)?;
     let empty = empty::all(conn, filter)?;
     let total = listed.len() + empty.len();
@@ -46,6 +48,7 @@ pub fn sessions(ledger: &Ledger, filter: &Filter, limit: Option<usize>) -> Resul
 /// The same, each with what it is called inside the ledger.
 pub fn session_rows(ledger: &Ledger, filter: &Filter) -> Result<Vec<(SessionRow, Session)>> {
     let conn = ledger.conn();
+    let _one_state = Snapshot::of(conn)?;
     let listed = listed::filtered(conn, filter)?;
     described(conn, &listed)
 }
@@ -57,6 +60,7 @@ fn described(conn: &Connection, listed: &[Listed]) -> Result<Vec<(SessionRow, Se
 /// The row of one session.
 pub fn session(ledger: &Ledger, row: SessionRow) -> Result<Option<Session>> {
     let conn = ledger.conn();
+    let _one_state = Snapshot::of(conn)?;
     let all = listed::all(conn)?;
     all.iter().find(|session| session.row == row).map(|session| describe(conn, session)).transpose()
 }
