@@ -1,7 +1,7 @@
 //! Lines that nobody else has: of the journal, and of sessions that runtimes write. They have no file,
 //! so they have one life, which is appended to.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::ids::{GenerationId, Seq, SourceId};
 use crate::{Result, chunks, clock, records};
@@ -67,6 +67,18 @@ pub(crate) fn append(
     )?
     .execute((generation, length.cast_signed(), clock::now_ms().saturating_mul(1_000_000)))?;
     Ok((seq, start))
+}
+
+/// The last record of a life.
+pub(crate) fn last(conn: &Connection, generation: GenerationId) -> Result<Seq> {
+    let last: Option<i64> = conn
+        .prepare_cached(
+            "SELECT last_seq FROM spans WHERE generation = ?1 ORDER BY start DESC LIMIT 1",
+        )?
+        .query_row([generation], |row| row.get(0))
+        .optional()?
+        .flatten();
+    Ok(Seq(last.unwrap_or(0)))
 }
 
 /// Where a life ends.

@@ -44,13 +44,13 @@ pub enum Refusal {
     #[error("{0}")]
     Field(&'static str),
     /// A field holds something else than it should.
-    #[error("`{field}` of {of} is {should}")]
+    #[error("`{field}` of {of} {should}")]
     Wrong {
         /// The field.
         field: &'static str,
         /// What it is a field of.
         of: &'static str,
-        /// What it should be.
+        /// What it should be, or what is wrong with it.
         should: &'static str,
     },
     /// An id that cannot be used.
@@ -391,12 +391,12 @@ mod tests {
             (r#"{"type":"session_info","name":5}"#, "`name`"),
             (r#"{"type":"label","targetId":"a","label":5}"#, "`label`"),
             (r#"{"type":"label","targetId":"a","label":{}}"#, "`label`"),
-            (r#"{"type":"usage","usage":{"input":-1}}"#, "tokens are whole numbers"),
-            (r#"{"type":"usage","usage":{"output":1.5}}"#, "tokens are whole numbers"),
-            (r#"{"type":"usage","usage":{"cacheRead":1e400}}"#, "tokens are whole numbers"),
-            (r#"{"type":"usage","usage":{"totalTokens":"7"}}"#, "tokens are whole numbers"),
+            (r#"{"type":"usage","usage":{"input":-1}}"#, "no whole numbers"),
+            (r#"{"type":"usage","usage":{"output":1.5}}"#, "no whole numbers"),
+            (r#"{"type":"usage","usage":{"cacheRead":1e400}}"#, "no whole numbers"),
+            (r#"{"type":"usage","usage":{"totalTokens":"7"}}"#, "no whole numbers"),
             (r#"{"type":"usage","usage":{},"model":5}"#, "`model`"),
-            (r#"{"role":"assistant","content":"","usage":{"input":-1}}"#, "tokens are whole"),
+            (r#"{"role":"assistant","content":"","usage":{"input":-1}}"#, "no whole numbers"),
             (r#"{"role":"assistant","content":"","usage":{"cost":{"total":-1}}}"#, "costs"),
             (r#"{"role":"assistant","content":"","usage":{"cost":{"total":1e400}}}"#, "costs"),
             (r#"{"type":"compaction","summary":"a","tokensBefore":-5}"#, "`tokensBefore`"),

@@ -436,11 +436,25 @@ fn the_command_below_a_hit_shows_it() {
          {\"type\":\"message\",\"id\":\"a1b2c3d8\",\"parentId\":\"a1b2c3d7\",\"timestamp\":\"2026-02-04T10:35:00.000Z\",\"message\":{\"role\":\"toolResult\",\"toolCallId\":\"nowhere\",\"toolName\":\"exec\",\"content\":[{\"type\":\"text\",\"text\":\"quebec\"}]}}\n\
          {\"type\":\"message\",\"id\":\"a1b2c3d9\",\"parentId\":\"a1b2c3d8\",\"timestamp\":\"2026-02-04T10:36:00.000Z\",\"message\":{\"role\":\"assistant\",\"content\":\"romeo\"}}",
     );
+    let piece = |word: &str, number: u32| {
+        format!(
+            r#"{{"type":"message","id":"0000000{number}","parentId":null,"timestamp":"2026-02-0{number}T10:31:00.000Z","message":{{"role":"user","content":"{word}"}}}}
+"#
+        )
+    };
+    // A session whose older half is found later.
+    let header = "{\"type\":\"session\",\"version\":3,\"id\":\"s2\",\"cwd\":\"/q\"}\n";
+    home.write(".openclaw/agents/main/sessions/s2.jsonl", header.to_owned() + &piece("sierra", 5));
     home.run("sync");
+    home.write(
+        ".openclaw/agents/main/sessions/s2.jsonl.reset.2026-02-04T10-30-00.000Z",
+        header.to_owned() + &piece("tango", 1) + &piece("uniform", 2),
+    );
     home.run("sync");
     let words = [
         "alfa", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india",
         "juliett", "kilo", "lima", "mike", "november", "oscar", "papa", "quebec", "romeo",
+        "sierra", "tango", "uniform",
     ];
     let mut commands = Vec::new();
     for word in words {
@@ -472,5 +486,8 @@ fn the_command_below_a_hit_shows_it() {
     papa: quipu show s1 --entry '#19' --raw
     quebec: quipu show s1 --turn 2 --tools full
     romeo: quipu show s1 --turn 2
+    sierra: quipu show s2 --turn 3
+    tango: quipu show s2 --turn 1
+    uniform: quipu show s2 --turn 2
     ");
 }

@@ -19,7 +19,7 @@ use super::toolbox::Toolbox;
 use super::tree::{Adopted, Known};
 use super::{Fold, Place, tools, usage};
 use crate::Result;
-use crate::ids::{EntryId, SessionRow};
+use crate::ids::{EntryId, PackedId, SessionRow};
 
 impl Fold {
     /// Folds in one entry of a record. Returns its session.
@@ -83,16 +83,22 @@ impl Fold {
         let is_node = is_node(&entry);
         let is_prompt = entry.marks.is_prompt && is_node;
         standing.turn = turn_before(tx, session, tip, &entry, &standing, older)?;
-        if is_prompt && older.is_none_or(|older| older.turn != Some(older.id)) {
+        if is_prompt && !began_turn(tx, older, entry.uuid.as_ref())? {
             self.turns.begin(id, row, standing.turn, entry.time);
             session.columns.turns += 1;
             standing.turn = Some(id);
         }
         if is_prompt {
-            session.prompted(entry.text.prose.as_str());
+            session.prompted(standing.turn, entry.text.prose.as_str());
         }
 
-        let at = tools::At { conn: tx, session: row, is_complete: session.is_complete, entry: id };
+        let at = tools::At {
+            conn: tx,
+            session: row,
+            is_complete: session.is_complete,
+            entry: id,
+            older: older.map(|older| older.id),
+        };
         if let Some(older) = older {
             problems.push(Problem::new(ProblemKind::IdReused, ""));
             supersede(at, session, older)?;
@@ -389,6 +395,17 @@ fn turn_before(
         (None, DraftParent::Root) => None,
         (None, _) => tip.last_turn,
     })
+}
+
+/// Whether an older version of the entry, the first of them, began a turn.
+fn began_turn(tx: &Transaction<'_>, older: Option<Known>, uuid: Option<&PackedId>) -> Result<bool> {
+    let Some(Known { id, turn: Some(turn), .. }) = older else { return Ok(false) };
+    if turn == id {
+        return Ok(true);
+    }
+    Ok(tx
+        .prepare_cached("SELECT 1 FROM entry_rows WHERE id = ?1 AND uuid = ?2")?
+        .exists((turn, uuid))?)
 }
 
 /// A newer version takes the place of an older one: what is shown and counted is the newest.

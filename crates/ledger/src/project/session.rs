@@ -47,6 +47,7 @@ pub(crate) struct Columns {
     pub(crate) title: Option<String>,
     pub(crate) title_rank: Option<i64>,
     pub(crate) first_prompt: Option<String>,
+    pub(crate) first_turn: Option<EntryId>,
     pub(crate) pull_request: Option<String>,
     pub(crate) model: Option<String>,
     pub(crate) started_at: Option<i64>,
@@ -125,7 +126,8 @@ impl Session {
                 "SELECT id, part, parent_id, parent_call, agent_type, fork_of, continued_in,
                         project, cwd, git_branch, client_version, header_version, title,
                         title_rank, first_prompt, pull_request, model, started_at, updated_at,
-                        entries, turns, messages, tool_calls, compactions, leaf, first_uuid
+                        entries, turns, messages, tool_calls, compactions, leaf, first_uuid,
+                        first_turn
                    FROM sessions WHERE format = ?1 AND agent = ?2 AND session_id = ?3",
             )?
             .query_row((name.format, &name.agent, &name.id), |row| {
@@ -237,10 +239,13 @@ impl Session {
         }
     }
 
-    /// Keeps the first prompt.
-    pub(crate) fn prompted(&mut self, text: &str) {
-        if self.columns.first_prompt.is_none() && !text.is_empty() {
-            self.columns.first_prompt = Some(text.chars().take(LONGEST_PROMPT).collect());
+    /// Keeps the first prompt, in its newest version: versions of a prompt have the same turn.
+    pub(crate) fn prompted(&mut self, turn: Option<EntryId>, text: &str) {
+        let columns = &mut self.columns;
+        let is_first = columns.first_prompt.is_none() || columns.first_turn == turn;
+        if is_first && !text.is_empty() {
+            columns.first_prompt = Some(text.chars().take(LONGEST_PROMPT).collect());
+            columns.first_turn = turn;
             self.is_dirty = true;
         }
     }
@@ -270,16 +275,18 @@ impl Session {
                  fork_of, continued_in, project, cwd, git_branch, client_version, header_version,
                  title, title_rank, first_prompt, pull_request, model, started_at, updated_at,
                  entries, turns, messages, tool_calls, compactions, leaf, first_uuid, key,
-                 parent_agent)
+                 parent_agent, first_turn)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
-                     ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32)
+                     ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32,
+                     ?33)
              ON CONFLICT (id) DO UPDATE SET
                 part = ?5, state = ?6, parent_id = ?7, parent_call = ?8, agent_type = ?9,
                 fork_of = ?10, continued_in = ?11, project = ?12, cwd = ?13, git_branch = ?14,
                 client_version = ?15, header_version = ?16, title = ?17, title_rank = ?18,
                 first_prompt = ?19, pull_request = ?20, model = ?21, started_at = ?22,
                 updated_at = ?23, entries = ?24, turns = ?25, messages = ?26, tool_calls = ?27,
-                compactions = ?28, leaf = ?29, first_uuid = ?30, key = ?31, parent_agent = ?32",
+                compactions = ?28, leaf = ?29, first_uuid = ?30, key = ?31, parent_agent = ?32,
+                first_turn = ?33",
         )?
         .execute(rusqlite::params![
             self.row,
@@ -314,6 +321,7 @@ impl Session {
             c.first_uuid,
             link.key,
             link.parent_agent,
+            c.first_turn,
         ])?;
         self.is_dirty = false;
         Ok(())
@@ -348,6 +356,7 @@ impl Columns {
             compactions: row.get("compactions")?,
             leaf: row.get("leaf")?,
             first_uuid: row.get("first_uuid")?,
+            first_turn: row.get("first_turn")?,
         })
     }
 

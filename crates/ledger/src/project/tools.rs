@@ -68,6 +68,8 @@ pub(crate) struct At<'c> {
     pub(crate) session: SessionRow,
     pub(crate) is_complete: bool,
     pub(crate) entry: EntryId,
+    /// The older version of the entry, if it is a newer one.
+    pub(crate) older: Option<EntryId>,
 }
 
 impl Calls {
@@ -129,8 +131,13 @@ impl Calls {
         at: At<'_>,
         result: &DraftResult,
     ) -> Result<Option<ProblemKind>> {
-        let call = match &result.call_id {
-            Some(id) => match self.find(at, id)? {
+        let replaced = match (at.older, &result.call_id) {
+            (Some(older), Some(id)) => self.answered_by(at, id, older)?,
+            _ => None,
+        };
+        let call = match (replaced, &result.call_id) {
+            (Some(call), _) => call,
+            (None, Some(id)) => match self.find(at, id)? {
                 Some(call) if call.is_answered => return Ok(Some(ProblemKind::RepeatedResult)),
                 Some(call) => {
                     if let Some(known) = self.by_id.get_mut(id) {
@@ -158,7 +165,7 @@ impl Calls {
                 }
             },
             // Without an id: the oldest open call of the preceding assistant message.
-            None => match self.oldest_open(at)? {
+            (None, None) => match self.oldest_open(at)? {
                 Some(call) => call,
                 None => return Ok(Some(ProblemKind::OrphanResult)),
             },
@@ -238,6 +245,42 @@ impl Calls {
             }
         }
         Ok(withdrawn.len() as i64)
+    }
+
+    /// The call that the older version of a result answered. If that still waits for its call, it
+    /// does so no more.
+    fn answered_by(
+        &mut self,
+        at: At<'_>,
+        id: &str,
+        older: EntryId,
+    ) -> Result<Option<(EntryId, u32)>> {
+        self.save(at.conn, at.session)?;
+        let parts = CallId::of(id);
+        let call = at
+            .conn
+            .prepare_cached(
+                "SELECT c.entry, c.ordinal
+                   FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
+                  WHERE c.session = ?1 AND substr(c.call, -8) = substr(?2, -8) AND c.call = ?2
+                    AND t.call_begins = ?3 AND c.result = ?4 LIMIT 1",
+            )?
+            .query_row((at.session, parts.rest, parts.beginning, older), |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .optional()?;
+        if call.is_none() {
+            let waited = at
+                .conn
+                .prepare_cached(
+                    "DELETE FROM orphan_results WHERE session = ?1 AND call_id = ?2 AND entry = ?3",
+                )?
+                .execute((at.session, id, older))?;
+            if waited > 0 {
+                rows::forget_problem(at.conn, older, ProblemKind::OrphanResult)?;
+            }
+        }
+        Ok(call)
     }
 
     fn pair(

@@ -24,11 +24,12 @@ struct Copy {
 pub(crate) fn original(conn: &Connection, session: SessionRow) -> Result<Option<String>> {
     let mut statement = conn.prepare_cached(
         "SELECT o.id, o.session_id
-           FROM sessions s JOIN sessions o ON o.first_uuid = s.first_uuid
+           FROM sessions s
+           JOIN sessions o INDEXED BY sessions_by_first_uuid ON o.first_uuid = s.first_uuid
           WHERE s.id = ?1 AND typeof(s.first_uuid) = 'blob' AND length(s.first_uuid) = 16
             AND o.id <> s.id AND o.format = s.format AND o.agent = s.agent
             AND s.part <> 'subagent' AND o.part <> 'subagent'
-          ORDER BY o.session_id LIMIT ?2",
+          ORDER BY +o.session_id LIMIT ?2",
     )?;
     let copies: Vec<(SessionRow, String)> = statement
         .query_map((session, MOST_COPIES), |row| Ok((row.get(0)?, row.get(1)?)))?

@@ -7,18 +7,13 @@ use quipu_transcript::entry::Role;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::listed::{self, Filter, Listed, project_name};
+use super::prompts::{LAST_PROMPTS, LONGEST_PROMPT, last_prompts, real_prompt};
 use super::tails::{self, Tail};
 use super::{empty, forks, lost};
 use crate::ids::{EntryId, GenerationId, SessionRow};
 use crate::ledger::Ledger;
 use crate::wire::{Project, Session};
 use crate::{Result, spans};
-
-/// Prompts at the end of a session that its row shows, …
-const LAST_PROMPTS: usize = 3;
-
-/// … each up to this many characters.
-const LONGEST_PROMPT: usize = 500;
 
 /// A title is no longer than this many characters.
 const LONGEST_TITLE: usize = 200;
@@ -340,34 +335,10 @@ fn coming_prompt(
     Ok(real.or(first).or_else(|| prompts.next().map(str::to_owned)))
 }
 
-/// The first prompt that is more than a command.
-pub(super) fn real_prompt(conn: &Connection, session: SessionRow) -> Result<Option<String>> {
-    let mut statement = conn.prepare_cached(
-        "SELECT m.text FROM turns t JOIN message_texts m ON m.id = t.id
-          WHERE t.session = ?1 AND substr(m.text, 1, 1) <> '/' ORDER BY t.id LIMIT 1",
-    )?;
-    Ok(statement.query_row([session], |row| row.get(0)).optional()?)
-}
-
 /// As the agents do it: one line, and not a long one.
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ").chars().take(LONGEST_TITLE).collect()
-}
-
-fn last_prompts(conn: &Connection, session: SessionRow) -> Result<Vec<String>> {
-    let mut statement = conn.prepare_cached(
-        "SELECT m.text FROM turns t JOIN message_texts m ON m.id = t.id
-          WHERE t.session = ?1 ORDER BY t.id DESC LIMIT ?2",
-    )?;
-    let mut rows = statement.query((session, LAST_PROMPTS as i64))?;
-    let mut prompts = Vec::new();
-    while let Some(row) = rows.next()? {
-        let text = row.get_ref(0)?.as_str().unwrap_or_default();
-        prompts.push(text.chars().take(LONGEST_PROMPT).collect());
-    }
-    prompts.reverse();
-    Ok(prompts)
 }
 
 /// The session in which something happened last, sub-agents and empty ones aside.

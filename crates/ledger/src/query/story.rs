@@ -3,11 +3,12 @@
 //! Records are read and decoded as they are told, so memory does not grow with the session and the
 //! first words come at once. `plan` says in which order, `rows` pages through what the projection
 //! knows of each entry, `choice` leaves out what is not wanted, `learn` adds what an entry does not
-//! know by itself, `rewind` notices where the conversation went back.
+//! know by itself, `outputs` what it has in another file, `rewind` notices where the conversation went back.
 
 mod choice;
 mod head;
 mod learn;
+mod outputs;
 mod plan;
 mod raw;
 mod rewind;
@@ -22,11 +23,12 @@ use quipu_transcript::story::{StoryItem, tell};
 use rusqlite::Connection;
 
 pub use choice::Choice;
-pub(crate) use learn::name;
 pub(in crate::query) use learn::name_of;
+pub(crate) use learn::{name, turns_told};
 
 use self::choice::Chosen;
 use self::learn::Learned;
+use self::outputs::Outputs;
 use self::plan::Plan;
 use self::rewind::Rewinds;
 use self::rows::{Row, Rows};
@@ -119,6 +121,7 @@ struct Teller<'s> {
     homes: HashMap<GenerationId, Option<Home>>,
     learned: Learned<'s>,
     rewinds: Rewinds<'s>,
+    outputs: Outputs<'s>,
 }
 
 impl<'s> Teller<'s> {
@@ -129,6 +132,7 @@ impl<'s> Teller<'s> {
             homes: HashMap::new(),
             learned: Learned::new(story.conn, story.row, &story.plan)?,
             rewinds: Rewinds::new(story.conn),
+            outputs: Outputs::new(story.conn, story.row),
         })
     }
 
@@ -151,7 +155,7 @@ impl<'s> Teller<'s> {
         let Some(home) = home else { return Ok(ControlFlow::Continue(())) };
         let mut ordinal = 0;
         let mut told = Ok(ControlFlow::Continue(()));
-        let (learned, rewinds) = (&mut self.learned, &mut self.rewinds);
+        let (learned, rewinds, outputs) = (&mut self.learned, &mut self.rewinds, &self.outputs);
         let mut one = |entry: &Entry<'_>| {
             let id = match row.id.seq() {
                 Some(seq) => EntryId::of(seq, ordinal),
@@ -184,6 +188,9 @@ impl<'s> Teller<'s> {
                     if chosen.is_whole() {
                         let response = entry.response.as_ref().map(|response| &*response.id);
                         item.rewind = rewinds.notice(row, &item, response, learned)?;
+                    }
+                    if chosen.tells_results() {
+                        outputs.fill(&mut item)?;
                     }
                     // Whoever is told may take any time.
                     drop(snapshot.take());

@@ -41,11 +41,11 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<Tail>> {
     )
 }
 
-/// Those of a session.
+/// Those of a session. By their numbers: there are few of them, and many entries in a session.
 pub(crate) fn of(conn: &Connection, session: SessionRow) -> Result<Vec<Tail>> {
     read(
         conn,
-        "SELECT id, session, turn FROM entry_rows WHERE id < 0 AND session = ?1",
+        "SELECT id, session, turn FROM entry_rows WHERE id < 0 AND +session = ?1",
         Some(session),
     )
 }

@@ -22,6 +22,7 @@ CREATE TABLE sessions (
     title          TEXT,
     title_rank     INTEGER,
     first_prompt   TEXT,
+    first_turn     INTEGER,               -- the turn that it began
     pull_request   TEXT,
     model          TEXT,                  -- the last one
     started_at     INTEGER,

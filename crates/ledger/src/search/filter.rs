@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::index::columns;
 use super::matching::Matches;
+use super::outputs::Outputs;
 use crate::Result;
 use crate::query::listed;
 
@@ -140,20 +141,21 @@ impl<'c> Filters<'c> {
         if self.is_empty() {
             return Ok(());
         }
+        let outputs = Outputs::read(self.conn)?;
+        let mut one = self
+            .conn
+            .prepare_cached("SELECT session, kind, turn, time FROM entry_rows WHERE id = ?1")?;
+        let mut look_up = |speaker: i64, found_in: u8| match one
+            .query_row([speaker], |row| Row::read(row, 0))
+            .optional()?
+        {
+            Some(row) => self.pass(speaker, &row, found_in),
+            None => Ok(false),
+        };
         if matches.len() < MANY {
-            let mut statement = self
-                .conn
-                .prepare_cached("SELECT session, kind, turn, time FROM entry_rows WHERE id = ?1")?;
             return matches.retain(|entry, found_in| {
                 // What needs no row comes first.
-                if !self.is_of_calls(entry) {
-                    return Ok(false);
-                }
-                let row = statement.query_row([entry], |row| Row::read(row, 0)).optional()?;
-                match row {
-                    Some(row) => self.pass(entry, &row, found_in),
-                    None => Ok(false),
-                }
+                Ok(self.is_of_calls(entry) && look_up(outputs.speaker(entry), found_in)?)
             });
         }
         // So many that going through all rows is less work than finding each.
@@ -169,10 +171,11 @@ impl<'c> Filters<'c> {
                     None => return Ok(false),
                 }
             }
+            let speaker = outputs.speaker(entry);
             match &last {
-                Some((id, row)) if *id == entry && self.is_of_calls(entry) => {
-                    self.pass(entry, row, found_in)
-                }
+                _ if !self.is_of_calls(entry) => Ok(false),
+                _ if speaker != entry => look_up(speaker, found_in),
+                Some((id, row)) if *id == entry => self.pass(entry, row, found_in),
                 _ => Ok(false),
             }
         })

@@ -5,6 +5,7 @@ use quipu_transcript::search::snippet;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::index::columns;
+use super::outputs;
 use super::pattern::Pattern;
 use super::texts::{Texts, by_column};
 use crate::Result;
@@ -18,6 +19,9 @@ const WIDTH: usize = 240;
 
 /// How much of an entry nearby is shown.
 const NEARBY_WIDTH: usize = 160;
+
+/// The type of entries that are files with a call's output.
+const TOOL_OUTPUT: &str = "tool-output";
 
 /// An entry to tell about.
 pub(crate) struct Wanted {
@@ -36,6 +40,8 @@ pub(crate) struct Teller<'c> {
     sessions: HashMap<i64, Session>,
     /// Of each session a turn and its number.
     turns: HashMap<i64, (i64, i64)>,
+    /// All turns of sessions that were pieced together from several files, in order.
+    pieced: HashMap<i64, Option<Vec<EntryId>>>,
     around: usize,
 }
 
@@ -87,16 +93,31 @@ impl Row {
 
 impl<'c> Teller<'c> {
     pub(crate) fn new(conn: &'c Connection, pattern: &'c Pattern, around: usize) -> Teller<'c> {
-        let (sessions, turns) = (HashMap::new(), HashMap::new());
-        Teller { conn, texts: Texts::new(conn), pattern, sessions, turns, around }
+        Teller {
+            conn,
+            texts: Texts::new(conn),
+            pattern,
+            sessions: HashMap::new(),
+            turns: HashMap::new(),
+            pieced: HashMap::new(),
+            around,
+        }
     }
 
     /// Tells about one entry.
     pub(crate) fn tell(&mut self, wanted: &Wanted) -> Result<SearchHit> {
         let Some(row) = self.row(wanted.entry)? else { return Ok(SearchHit::default()) };
+        // A file with the whole output of a call is found as the call's result.
+        let (speaker, row) = match row.kind.as_str() {
+            TOOL_OUTPUT => match outputs::result_of(self.conn, wanted.entry)? {
+                Some(result) => (result, self.row(result)?.unwrap_or(row)),
+                None => (wanted.entry, row),
+            },
+            _ => (wanted.entry, row),
+        };
         let mut hit = SearchHit {
-            entry: story::name(EntryId(wanted.entry), row.uuid.as_ref()),
-            number: wanted.entry,
+            entry: story::name(EntryId(speaker), row.uuid.as_ref()),
+            number: speaker,
             kind: row.kind.clone(),
             role: row.role.clone(),
             time: row.time,
@@ -303,6 +324,10 @@ impl<'c> Teller<'c> {
     /// are counted from the last one on.
     fn turn(&mut self, session: i64, turn: Option<i64>) -> Result<Option<u64>> {
         let Some(turn) = turn else { return Ok(None) };
+        if let Some(order) = self.pieced(session)? {
+            let at = order.iter().position(|told| told.0 == turn);
+            return Ok(at.map(|at| at as u64 + 1));
+        }
         let known = self.turns.get(&session).copied().filter(|known| known.0 <= turn);
         let (after, before) = known.unwrap_or((i64::MIN, 0));
         let since: i64 = self
@@ -314,6 +339,25 @@ impl<'c> Teller<'c> {
         let number = before + since;
         self.turns.insert(session, (turn, number));
         Ok(u64::try_from(number).ok().filter(|number| *number > 0))
+    }
+
+    /// The turns of a session whose entries are not told in the order of collecting: it stands in
+    /// several files, or in one that was rewritten.
+    fn pieced(&mut self, session: i64) -> Result<Option<&Vec<EntryId>>> {
+        if let std::collections::hash_map::Entry::Vacant(vacant) = self.pieced.entry(session) {
+            let lives: i64 = self
+                .conn
+                .prepare_cached(
+                    "SELECT count(*) FROM session_sources ss JOIN generations g ON g.source = ss.source
+                      WHERE ss.session = ?1 AND ss.part IN ('transcript', 'agent', 'subagent')",
+                )?
+                .query_row([session], |row| row.get(0))?;
+            vacant.insert(match lives {
+                ..=1 => None,
+                _ => Some(story::turns_told(self.conn, SessionRow(session))?),
+            });
+        }
+        Ok(self.pieced.get(&session).and_then(Option::as_ref))
     }
 
     /// What belongs to no session: a note, a job or its run, a prompt.

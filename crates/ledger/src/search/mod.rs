@@ -14,6 +14,7 @@ mod leading;
 mod matching;
 mod newest;
 mod one_word;
+mod outputs;
 mod pattern;
 mod rank;
 mod scan;
@@ -277,7 +278,11 @@ fn everything(conn: &Connection, filters: &Filters<'_>, mask: u8) -> Result<Matc
         Some(sessions) => {
             let mut statement = conn.prepare_cached(
                 "SELECT e.id, d.sz FROM entry_rows e JOIN search_docsize d ON d.id = e.id
-                  WHERE e.session IS ?1",
+                  WHERE e.session IS ?1
+                  UNION ALL
+                 SELECT c.output, d.sz
+                   FROM tool_call_rows c JOIN search_docsize d ON d.id = c.output
+                  WHERE c.session = ?1 AND c.output_name IS NOT NULL",
             )?;
             let none = std::iter::once(None);
             for session in sessions.iter().copied().map(Some).chain(none) {
@@ -287,6 +292,7 @@ fn everything(conn: &Connection, filters: &Filters<'_>, mask: u8) -> Result<Matc
                 }
             }
             entries.sort_unstable();
+            entries.dedup();
         }
     }
     Ok(Matches::without_words(&entries))

@@ -47,7 +47,7 @@ impl Ahead {
         tip.is_some_and(|tip| tip.cursor == cursor && tip.since <= projected.to)
     }
 
-    /// The session that ends there. Unless it is known, everything has to be in the projection.
+    /// The session that ends there. Unless it is known, all of it has to be in the projection.
     pub(super) fn tip(
         &mut self,
         conn: &Connection,

@@ -121,7 +121,9 @@ impl Store {
                 still_there(tx, session)?;
                 let Some(mut projected) = rebuild::projected(tx)? else { return Ok(None) };
                 let cursor = written::cursor(tx, session.generation)?;
-                let is_known = ahead.knows(session, cursor, projected);
+                // What others have appended to other sessions is not waited for.
+                let is_known = ahead.knows(session, cursor, projected)
+                    || written::last(tx, session.generation)?.0 <= projected.to;
                 if projected.lag() >= MOST_AHEAD || (!is_known && projected.lag() > 0) {
                     super::refresh(tx, fold, known)?;
                     if rebuild::follow(tx, fold, LONGEST_FOLLOW)? == Followed::Not {
@@ -243,7 +245,7 @@ fn check(
             return Err(Error::Exists { what: "entry", name: id.clone() });
         }
         Some(id) => id.clone(),
-        None => new_id(view)?,
+        None => new_id(&mut |id| view.has(id))?,
     };
     let line = entry.line(&id, parent.as_deref(), Timestamp(clock::now_ms()));
     Ok(Ok(Checked { id, parent, line }))
@@ -276,11 +278,11 @@ fn first_try(view: &View<'_>, key: &str) -> Result<Option<Appended>> {
 }
 
 /// Eight hex digits that no entry of the session has.
-pub(super) fn new_id(view: &View<'_>) -> Result<String> {
+pub(super) fn new_id(is_taken: &mut dyn FnMut(&str) -> Result<bool>) -> Result<String> {
     for _ in 0..TRIES {
         let id = uuid::Uuid::new_v4().simple().to_string();
         let short = id.get(..8).unwrap_or(&id);
-        if !view.has(short)? {
+        if !is_taken(short)? {
             return Ok(short.to_owned());
         }
     }

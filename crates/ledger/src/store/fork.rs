@@ -3,6 +3,9 @@
 //! Entries keep their ids. Labels are left out of the path, because they may speak of what is not on
 //! it, and those of entries on it are put behind it; whoever hung off a label hangs off what the
 //! label hung off. Lines that stay as they are share the bytes of the original.
+//!
+//! What is copied is read and put together before anybody has to wait, because lines never change; the
+//! transaction only writes it.
 
 mod mapped;
 
@@ -49,6 +52,12 @@ pub struct Forked {
     pub unmapped: u64,
 }
 
+/// A line of the new session; the record that holds the same, if one does.
+struct Copied {
+    text: String,
+    same_as: Option<Seq>,
+}
+
 /// A line of the path, and the record that holds it.
 struct Line {
     node: Node,
@@ -61,10 +70,13 @@ impl Store {
     /// OpenClaw that is the path itself; of others, what a model should see there, in pi's shapes.
     /// Without an entry, it only refers to its parent.
     pub fn fork(&mut self, from: SessionRow, fork: &Fork<'_>) -> Result<Forked> {
+        self.settle()?;
         let is_collected = matches!(self.session(from), Err(Error::Collected { .. }));
         if is_collected && !has_our_lines(self.ledger.conn(), from)? {
             let seen = query::context(&self.ledger, from, fork.at)?.context;
-            return self.write(&mut |work| mapped::fork(work, from, fork, &seen));
+            let (lines, unmapped) = mapped::lines(&seen)?;
+            let session = self.make(from, fork, &lines)?;
+            return Ok(Forked { session, unmapped });
         }
         // Where a collected session stands, its agent's own reader knows best.
         let leaf = match fork.at {
@@ -72,8 +84,26 @@ impl Store {
             _ => None,
         };
         let fork = Fork { at: fork.at.or(leaf.as_deref()), ..fork.clone() };
-        let session = self.write(&mut |work| copy(work, from, &fork))?;
+        let lines = copied(self.ledger.conn(), from, &fork)?;
+        let session = self.make(from, &fork, &lines)?;
         Ok(Forked { session, unmapped: 0 })
+    }
+
+    /// Writes the new session.
+    fn make(
+        &mut self,
+        from: SessionRow,
+        fork: &Fork<'_>,
+        lines: &[Copied],
+    ) -> Result<NativeSession> {
+        self.write(&mut |work| {
+            // It may have been forgotten meanwhile; then there is nothing to go on from.
+            let session = Parent::of(work.tx, from)?.child(work, fork)?;
+            for Copied { text, same_as } in lines {
+                work.record(&session, text.as_bytes(), None, *same_as)?;
+            }
+            Ok(session)
+        })
     }
 }
 
@@ -85,43 +115,43 @@ fn has_our_lines(conn: &Connection, session: SessionRow) -> Result<bool> {
     Ok(Rules::of_format(&format) == Some(Rules::OpenClaw))
 }
 
-fn copy(work: &mut Work<'_, '_>, from: SessionRow, fork: &Fork<'_>) -> Result<NativeSession> {
-    let tx = work.tx;
-    let parent = Parent::of(tx, from)?;
-    let lines = match parent.end(tx, fork.at)? {
-        Some(end) => lines(tx, &end)?,
+/// The lines of a path as they are in another session.
+fn copied(conn: &Connection, from: SessionRow, fork: &Fork<'_>) -> Result<Vec<Copied>> {
+    let lines = match Parent::of(conn, from)?.end(conn, fork.at)? {
+        Some(end) => lines(conn, &end)?,
         None => Vec::new(),
     };
-    let session = parent.child(work, fork)?;
+    let mut copied = Vec::new();
     let kept = |line: &&Line| line.node.type_name != "label";
     let on_path: HashSet<&str> = lines.iter().filter(kept).map(|line| &*line.node.id).collect();
     let mut last: Option<&str> = None;
     for line in lines.iter().filter(kept) {
         let first_kept = first_kept(line, &lines);
         let same = line.node.parent.as_deref() == last && first_kept.is_none();
-        if same && line.text.ends_with('\n') {
-            work.record(&session, line.text.as_bytes(), None, Some(line.seq))?;
+        copied.push(if same && line.text.ends_with('\n') {
+            Copied { text: line.text.clone(), same_as: Some(line.seq) }
         } else {
             let text = rehung(&line.text, last, first_kept)
                 .ok_or_else(|| Error::damaged(format!("record {} is no entry", line.seq.0)))?;
-            work.record(&session, text.as_bytes(), None, None)?;
-        }
+            Copied { text, same_as: None }
+        });
         last = Some(&line.node.id);
     }
     let mut last = last.map(str::to_owned);
-    for (target, label) in labels(tx, from)? {
+    let mut ids: HashSet<String> = on_path.iter().map(|id| (*id).to_owned()).collect();
+    for (target, label) in labels(conn, from)? {
         if !on_path.contains(&*target) {
             continue;
         }
         let label = json!({"type": "label", "targetId": target, "label": label});
         let label = NewEntry::read(&label.to_string())?;
-        work.settle()?;
-        let id = new_id(&View::settled(tx, &session))?;
-        let line = label.line(&id, last.as_deref(), Timestamp(clock::now_ms()));
-        work.record(&session, line.as_bytes(), None, None)?;
+        let id = new_id(&mut |id| Ok(ids.contains(id)))?;
+        let text = label.line(&id, last.as_deref(), Timestamp(clock::now_ms()));
+        copied.push(Copied { text, same_as: None });
+        ids.insert(id.clone());
         last = Some(id);
     }
-    Ok(session)
+    Ok(copied)
 }
 
 /// What is forked.

@@ -49,8 +49,8 @@ use follow::Follower;
 use rusqlite::Transaction;
 use work::Work;
 
-/// A transaction folds in for so long what others have appended before.
-const LONGEST_FOLLOW: Duration = Duration::from_millis(500);
+/// A transaction folds in for so long what others have appended before; then it is their turn.
+const LONGEST_FOLLOW: Duration = Duration::from_millis(100);
 
 /// A ledger that is open as a session store.
 #[derive(Debug)]

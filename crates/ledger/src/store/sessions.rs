@@ -85,7 +85,7 @@ pub(super) fn create(work: &mut Work<'_, '_>, new: &NewSession<'_>) -> Result<Na
         && keys_agent != Some(agent)
     {
         return Err(Error::refused(format!(
-            "the key {} is not one of agent {agent}",
+            "the key {} is not one of agent {agent}, whose keys begin with agent:{agent}:",
             key.as_str().escape_debug()
         )));
     }

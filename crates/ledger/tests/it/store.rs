@@ -242,6 +242,34 @@ fn r92_a_fork_copies_the_path_and_names_its_parent() {
     home.assert_sound();
 }
 
+#[test]
+fn r92_others_go_on_while_and_after_a_long_session_is_forked() {
+    let home = Home::quick();
+    let (mut store, session) = store(&home);
+    let aside = store.create(&NewSession::default()).unwrap();
+    let first = store.append(&aside, &user("aside"), Append::default()).unwrap();
+    for number in 0..400 {
+        store.append(&session, &user(&format!("line {number}")), Append::default()).unwrap();
+    }
+    let label = store.leaf(&session).unwrap().unwrap().id;
+    store.label(&session, &label, Some("here"), Append::default()).unwrap();
+    let fork = store.fork(session.row, &Fork::default()).unwrap().session;
+    // Others go on, with other sessions and with this one.
+    let mut other = Store::open(&home.ledger_path()).unwrap();
+    let expected_leaf = Expect::Entry(&first.id);
+    let how = Append { expected_leaf, ..Append::default() };
+    other.append(&aside, &user("goes on"), how).unwrap();
+    other.append(&fork, &user("goes on, too"), Append::default()).unwrap();
+    let mut lines = said(&mut other, &session, None);
+    lines.push("goes on, too".to_owned());
+    assert_eq!(said(&mut other, &fork, None), lines);
+    assert_eq!(said(&mut store, &fork, None), lines);
+    assert_eq!(said(&mut store, &aside, None), ["aside", "goes on"]);
+    drop((store, other));
+    home.assert_rebuilds();
+    home.assert_sound();
+}
+
 fn said_roles(store: &mut Store, session: &NativeSession) -> Vec<String> {
     let seen = store.context(session, None).unwrap().context;
     seen.messages.iter().map(|message| message.json().to_owned()).collect()

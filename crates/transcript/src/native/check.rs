@@ -24,13 +24,16 @@ pub(super) enum Is {
     Usage,
 }
 
-/// What is refused of a field, as its sentence ends.
+/// How the sentence about a field ends that is refused: what it is, or what is wrong with it.
 type Wrong = &'static str;
 
 use Is::{Content, Flag, Number, Text, Tokens, Usage};
 
+/// Names of fields, and what they have to be.
+type Known = &'static [(&'static str, Is)];
+
 /// Every type, with the fields that it cannot do without, and those that it may have.
-const TYPES: &[(&str, &[(&str, Is)], &[(&str, Is)])] = &[
+const TYPES: &[(&str, Known, Known)] = &[
     ("message", &[("message", Is::Object)], &[]),
     ("model_change", &[("provider", Text), ("modelId", Text)], &[]),
     ("thinking_level_change", &[("thinkingLevel", Text)], &[]),
@@ -59,7 +62,7 @@ const TYPES: &[(&str, &[(&str, Is)], &[(&str, Is)])] = &[
 ];
 
 /// Roles of messages, whether their content may be left out, and the fields that they may have.
-const ROLES: &[(&str, bool, &[(&str, Is)])] = &[
+const ROLES: &[(&str, bool, Known)] = &[
     ("user", false, &[]),
     (
         "assistant",
@@ -119,13 +122,13 @@ impl Is {
         let first = json.as_bytes().first();
         let is = |holds: bool, should: Wrong| if holds { Ok(()) } else { Err(should) };
         match self {
-            Is::Text => is(first == Some(&b'"'), "text"),
-            Is::Object => is(first == Some(&b'{'), "an object"),
-            Is::Flag => is(matches!(json, "true" | "false"), "true or false"),
-            Is::Number => is(number(json).is_some(), "a number"),
-            Is::Tokens => is(is_count(json), "a whole number of tokens, not below zero"),
+            Is::Text => is(first == Some(&b'"'), "is text"),
+            Is::Object => is(first == Some(&b'{'), "is an object"),
+            Is::Flag => is(matches!(json, "true" | "false"), "is true or false"),
+            Is::Number => is(number(json).is_some(), "is a number"),
+            Is::Tokens => is(is_count(json), "is a whole number of tokens, not below zero"),
             Is::Content => {
-                is(matches!(first, Some(b'"' | b'[')), "text or a list of blocks")?;
+                is(matches!(first, Some(b'"' | b'[')), "is text or a list of blocks")?;
                 blocks(value)
             }
             Is::Usage => usage(value),
@@ -152,11 +155,7 @@ pub(super) fn fields(type_name: &'static str, object: &Object<'_>) -> Result<(),
 }
 
 /// Fields that are there have to be what they are said to be.
-fn check_all(
-    of: &'static str,
-    object: &Object<'_>,
-    fields: &[(&'static str, Is)],
-) -> Result<(), Refusal> {
+fn check_all(of: &'static str, object: &Object<'_>, fields: Known) -> Result<(), Refusal> {
     for (field, is) in fields {
         if let Some(Err(should)) = object.some(field).map(|value| is.check(value)) {
             return Err(Refusal::Wrong { field, of: called(of), should });
@@ -270,27 +269,27 @@ fn blocks(content: &RawValue) -> Result<(), Wrong> {
     if Is::Text.holds(content) {
         return Ok(());
     }
-    let no_block = "text or a list of blocks, and a block is an object with a `type`";
+    let no_block = "is text or a list of blocks, and a block is an object with a `type`";
     for block in list(content).ok_or(no_block)? {
         let block = Object::read(block.get()).ok_or(no_block)?;
         let kind = block.text("type").filter(|kind| !kind.is_empty()).ok_or(no_block)?;
         let is_text = |name: &&str| block.get(name).is_some_and(|value| Is::Text.holds(value));
         let is_name = |name: &&str| block.text(name).is_some_and(|name| !name.is_empty());
         match &*kind {
-            "text" if !is_text(&"text") => return Err("blocks of which those of text have `text`"),
+            "text" if !is_text(&"text") => return Err("has a text block without `text`"),
             "thinking" => {
                 let is_hidden = block.get("redacted").is_some_and(|value| value.get() == "true");
                 if !is_hidden && !["thinking", "text"].iter().any(is_text) {
-                    return Err("blocks of which those of thinking have `thinking`");
+                    return Err("has a thinking block without `thinking`");
                 }
             }
             "image" if !["data", "url", "source"].iter().any(|name| block.some(name).is_some()) => {
-                return Err("blocks of which those of images have `data`");
+                return Err("has an image without `data`");
             }
             kind if CALLS.contains(&kind) => {
                 let ids = if kind == "toolCall" { &["id"][..] } else { CALL_IDS };
                 if !ids.iter().any(is_name) || !is_name(&"name") {
-                    return Err("blocks of which those that call a tool have `id` and `name`");
+                    return Err("has a call without `id` or `name`");
                 }
             }
             _ => {}
@@ -300,10 +299,10 @@ fn blocks(content: &RawValue) -> Result<(), Wrong> {
 }
 
 fn usage(value: &RawValue) -> Result<(), Wrong> {
-    let object = Object::read(value.get()).ok_or("an object")?;
+    let object = Object::read(value.get()).ok_or("is an object")?;
     for name in TOKENS {
         if object.some(name).is_some_and(|value| !is_count(value.get())) {
-            return Err("an object whose tokens are whole numbers, not below zero");
+            return Err("tells tokens that are no whole numbers, or below zero");
         }
     }
     let is_price = |json: &str| number(json).is_some_and(|price| price >= 0.0);
@@ -314,7 +313,7 @@ fn usage(value: &RawValue) -> Result<(), Wrong> {
         }),
         None => is_price(cost.get()),
     });
-    if is_good { Ok(()) } else { Err("an object whose costs are numbers, not below zero") }
+    if is_good { Ok(()) } else { Err("tells costs that are no numbers, or below zero") }
 }
 
 /// A number that a computer can hold.

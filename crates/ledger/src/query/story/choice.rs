@@ -2,7 +2,7 @@
 
 use foldhash::HashSet;
 use quipu_transcript::entry::{Entry, Role};
-use quipu_transcript::story::{Piece, StoryItem, Telling};
+use quipu_transcript::story::{Piece, StoryItem, Telling, Tools};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::learn;
@@ -101,6 +101,11 @@ impl<'c> Chosen<'c> {
     /// back.
     pub(super) fn is_whole(&self) -> bool {
         self.turn.is_none() && self.entry.is_none() && self.branch.is_none()
+    }
+
+    /// Whether what tools answered is told.
+    pub(super) fn tells_results(&self) -> bool {
+        self.choice.telling.tools == Tools::Full
     }
 
     /// Whether an entry may be wanted, before it is read.

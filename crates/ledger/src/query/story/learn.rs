@@ -152,6 +152,11 @@ pub(super) fn turns(conn: &Connection, session: SessionRow, plan: &Plan) -> Resu
     Ok(turns)
 }
 
+/// The same for who knows no plan: turns in the order in which they are told.
+pub(crate) fn turns_told(conn: &Connection, session: SessionRow) -> Result<Vec<EntryId>> {
+    turns(conn, session, &Plan::of(conn, session)?)
+}
+
 /// Which call of a session started which other session.
 pub(super) fn started(conn: &Connection, session: SessionRow) -> Result<HashMap<String, String>> {
     let mut calls = HashMap::new();

@@ -8,22 +8,14 @@ use quipu_transcript::time::Timestamp;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::super::work::Work;
-use super::{Fork, Forked, Parent};
-use crate::Result;
-use crate::clock;
-use crate::ids::SessionRow;
+use super::Copied;
+use crate::{Result, clock};
 
 /// What kind of entry a message is that has no place in pi's shapes.
 const UNMAPPED: &str = "quipu.unmapped";
 
-pub(super) fn fork(
-    work: &mut Work<'_, '_>,
-    from: SessionRow,
-    fork: &Fork<'_>,
-    seen: &Context,
-) -> Result<Forked> {
-    let session = Parent::of(work.tx, from)?.child(work, fork)?;
+/// The lines of such a fork, and how many messages have no place in pi's shapes.
+pub(super) fn lines(seen: &Context) -> Result<(Vec<Copied>, u64)> {
     let mut unmapped = 0;
     let mut last: Option<String> = None;
     let mut entries = Vec::new();
@@ -42,13 +34,14 @@ pub(super) fn fork(
             }
         });
     }
+    let mut lines = Vec::new();
     for (number, entry) in entries.iter().enumerate() {
         let id = format!("{:08x}", number + 1);
-        let line = entry.line(&id, last.as_deref(), Timestamp(clock::now_ms()));
-        work.record(&session, line.as_bytes(), None, None)?;
+        let text = entry.line(&id, last.as_deref(), Timestamp(clock::now_ms()));
+        lines.push(Copied { text, same_as: None });
         last = Some(id);
     }
-    Ok(Forked { session, unmapped })
+    Ok((lines, unmapped))
 }
 
 /// A message as an entry.

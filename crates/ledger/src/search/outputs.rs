@@ -1,0 +1,57 @@
+//! Files that hold the whole output of a call. Their words are found as the result of that call:
+//! whatever is asked of such a hit (who, when, where, whether it failed) is asked of the result.
+
+use foldhash::{HashMap, HashMapExt};
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::Result;
+
+/// Which result each file belongs to.
+pub(super) struct Outputs {
+    results: HashMap<i64, i64>,
+}
+
+impl Outputs {
+    pub(super) fn read(conn: &Connection) -> Result<Outputs> {
+        let mut results = HashMap::new();
+        let mut statement = conn.prepare_cached(
+            "SELECT output, result FROM tool_call_rows INDEXED BY tool_calls_by_output
+              WHERE output_name IS NOT NULL AND output IS NOT NULL AND result IS NOT NULL",
+        )?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            results.insert(row.get(0)?, row.get(1)?);
+        }
+        Ok(Outputs { results })
+    }
+
+    /// The entry that says what is asked of `entry`: the result whose output it is, or itself.
+    pub(super) fn speaker(&self, entry: i64) -> i64 {
+        self.results.get(&entry).copied().unwrap_or(entry)
+    }
+}
+
+/// The same for one entry, which is known to be a file with a call's output.
+pub(super) fn result_of(conn: &Connection, output: i64) -> Result<Option<i64>> {
+    // A sub-agent's outputs are kept with the session that it works for.
+    Ok(conn
+        .prepare_cached(
+            "SELECT c.result
+               FROM documents d
+               JOIN tool_call_rows c ON c.output_name = d.name AND c.output = d.id
+              WHERE d.id = ?1 AND c.result IS NOT NULL
+                AND c.session IN (
+                    SELECT d.session
+                     UNION ALL
+                    SELECT child.id
+                      FROM sessions parent
+                      JOIN sessions child
+                        ON child.parent_id = parent.session_id
+                       AND child.format = parent.format
+                       AND child.agent = parent.agent
+                     WHERE parent.id = d.session)
+              LIMIT 1",
+        )?
+        .query_row([output], |row| row.get(0))
+        .optional()?)
+}

@@ -1,0 +1,106 @@
+//! Outputs that an agent puts into a file of their own are found, filtered and shown as the result of
+//! their call.
+
+use quipu_ledger::{Choice, Order, SearchRequest, Story};
+use quipu_transcript::search::query as words;
+use quipu_transcript::story::{Piece, Telling};
+
+use crate::home::*;
+
+const BESIDE: &str = ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-b7172ef08e66";
+
+/// A prompt, a call and a result that names the file with the whole output.
+fn lines(from: u32, name: &str, is_error: bool) -> String {
+    let (prompt, call, result) = (uuid(from), uuid(from + 1), uuid(from + 2));
+    let id = format!("toolu_01{from:08}");
+    let called = format!(
+        r#"[{{"type":"tool_use","id":"{id}","name":"Bash","input":{{"command":"make"}}}}]"#
+    );
+    let answered = format!(
+        r#"[{{"type":"tool_result","tool_use_id":"{id}","is_error":{is_error},"content":"<persisted-output>\nOutput too large (50KB). Full output saved to: /home/alice/tool-results/{name}\n\nPreview (first 2KB):\nbegins\n</persisted-output>"}}]"#
+    );
+    line("user", &prompt, None, "build it")
+        + &line("assistant", &call, Some(&prompt), "PLACE")
+            .replace(r#"[{"type":"text","text":"PLACE"}]"#, &called)
+        + &line("user", &result, Some(&call), "PLACE").replace("\"PLACE\"", &answered)
+}
+
+fn home() -> Home {
+    let home = Home::quick();
+    home.write(MAIN, lines(1, "one.txt", true) + &lines(11, "two.txt", false));
+    home.write(&format!("{BESIDE}/tool-results/one.txt"), "begins with theneedle, ends badly");
+    home.write(&format!("{BESIDE}/tool-results/two.txt"), "begins, ends with theother");
+    let agent = lines(21, "three.txt", false)
+        .replace("\"isSidechain\":false", "\"isSidechain\":true,\"agentId\":\"q\"");
+    home.write(&format!("{BESIDE}/subagents/agent-q.jsonl"), agent);
+    home.write(&format!("{BESIDE}/tool-results/three.txt"), "begins and asks thehelper");
+    home.sync();
+    home
+}
+
+fn ask(home: &Home, text: &str) -> Vec<quipu_ledger::wire::SearchHit> {
+    let now = "2026-11-16T08:30:00[UTC]".parse().unwrap();
+    let request = SearchRequest {
+        query: words::parse(text, &now).unwrap(),
+        order: Order::Newest,
+        ..SearchRequest::default()
+    };
+    quipu_ledger::search(&home.open(), &request).unwrap().hits
+}
+
+#[test]
+fn a_hit_in_an_output_is_the_result_of_its_call() {
+    let home = home();
+    let hits = ask(&home, "theneedle");
+    let [hit] = hits.as_slice() else { panic!("{} hits", hits.len()) };
+    assert_eq!(hit.tool.as_deref(), Some("Bash"));
+    assert_eq!(hit.turn, Some(1));
+    assert_eq!(hit.role.as_deref(), Some("tool"));
+    assert_eq!(hit.time, Some(1_768_213_800_000));
+    assert_eq!(hit.entry, uuid(3));
+    assert!(hit.is_error);
+}
+
+#[test]
+fn filters_hold_for_an_output_as_for_the_result() {
+    let home = home();
+    for (text, count) in [
+        ("theneedle since:2026-01-12", 1),
+        ("theneedle since:2026-01-13", 0),
+        ("theneedle until:2026-02-01", 1),
+        ("theneedle until:2026-01-01", 0),
+        ("theneedle role:tool", 1),
+        ("theneedle role:user", 0),
+        ("theneedle is:error", 1),
+        ("theother is:error", 0),
+        ("theother tool:Bash in:result", 1),
+        ("thehelper session:640ab4c7-d010-4b20-a591-b7172ef08e66/agent-q", 1),
+        ("theneedle session:640ab4c7-d010-4b20-a591-b7172ef08e66/agent-q", 0),
+    ] {
+        assert_eq!(ask(&home, text).len(), count, "{text}");
+    }
+}
+
+#[test]
+fn a_story_with_results_tells_all_of_an_output() {
+    let home = home();
+    let told = |telling: Telling| {
+        let ledger = home.open();
+        let story = Story::find(&ledger, SESSION).unwrap();
+        let mut texts = Vec::new();
+        let choice = Choice { telling, ..Choice::default() };
+        story
+            .tell(&choice, &mut |item| {
+                texts.extend(item.pieces.iter().filter_map(|piece| match piece {
+                    Piece::Result(result) => Some(result.text.to_string()),
+                    _ => None,
+                }));
+                std::ops::ControlFlow::Continue(())
+            })
+            .unwrap();
+        texts.join("\n")
+    };
+    assert!(told(Telling::FULL).contains("ends badly"));
+    assert!(told(Telling::FULL).contains("theother"));
+    assert!(!told(Telling::default()).contains("theneedle"));
+}
