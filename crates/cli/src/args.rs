@@ -84,8 +84,19 @@ impl ColorWhen {
     }
 }
 
+/// `quipu help sync` means `quipu sync --help`.
+fn with_help(arguments: &[OsString]) -> Vec<OsString> {
+    match arguments {
+        [quipu, help, command @ ..] if help == "help" => {
+            [quipu].into_iter().chain(command).cloned().chain(["--help".into()]).collect()
+        }
+        arguments => arguments.to_vec(),
+    }
+}
+
 /// Reads the command line. Help, version and mistakes come back as an error.
 pub(crate) fn parse(arguments: &[OsString]) -> Result<Args, clap::Error> {
+    let arguments = &with_help(arguments);
     let read = |arguments: Vec<OsString>| {
         Args::command()
             .color(ColorChoice::Auto)

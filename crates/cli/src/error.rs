@@ -63,6 +63,11 @@ impl CommandError {
         self.source.chain().map(|cause| lower_case(&cause.to_string()))
     }
 
+    /// What kind of trouble the ledger is in, if it is the ledger's.
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        self.source.downcast_ref::<quipu_ledger::Error>().map(quipu_ledger::Error::trouble)
+    }
+
     /// The exit code that tells a script how it ended.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self.kind {

@@ -27,6 +27,16 @@ pub(crate) fn resolve(path: &Path, home: Option<&Path>, base: &Path) -> Result<P
     }
 }
 
+/// The real path of what may not be there yet: links are followed as far as it is there.
+pub(crate) fn real(path: &Path) -> PathBuf {
+    for above in path.ancestors() {
+        if let (Ok(real), Ok(rest)) = (above.canonicalize(), path.strip_prefix(above)) {
+            return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
+        }
+    }
+    path.to_owned()
+}
+
 /// A path with `~` for the home folder.
 pub(crate) fn shorten(path: &Path, home: Option<&Path>) -> String {
     match home.and_then(|home| path.strip_prefix(home).ok()) {

@@ -17,7 +17,7 @@ use crate::settings::Origin;
 const MOST_PROJECTS: usize = 8;
 
 /// Options of every reading command.
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, Default, Clone, Copy, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     /// Collect everything new first, however long it takes

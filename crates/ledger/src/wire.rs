@@ -23,6 +23,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::collect::Written;
+use crate::ids::Seq;
+use crate::project::Fold;
 
 mod story;
 mod tree;
@@ -56,8 +58,11 @@ pub struct SyncReport {
     pub chunks_opened: u64,
     /// Databases that were opened, because they changed since the last sync.
     pub databases_opened: u64,
-    /// Oddities that were noted.
+    /// Oddities that were noted, without those that what came later explained.
     pub problems: u64,
+    /// The first record that was written.
+    #[serde(skip)]
+    pub(crate) since: Option<Seq>,
     /// Sources that were found rewritten.
     pub rewritten: u64,
     /// Sources that were found under another name.
@@ -85,16 +90,23 @@ impl SyncReport {
             .filter_map(|skipped| Some((skipped, skipped.reason.strip_prefix(DAMAGED)?)))
     }
 
+    /// Symbolic links that lead out of their root, or nowhere.
+    pub fn outside(&self) -> impl Iterator<Item = &SkippedFiles> {
+        self.skipped.iter().filter(|skipped| skipped.reason == OUTSIDE)
+    }
+
     /// What was collected and is not what it says it is.
     pub fn odd(&self) -> impl Iterator<Item = (&SkippedFiles, &str)> {
         self.skipped.iter().filter_map(|skipped| Some((skipped, skipped.reason.strip_prefix(ODD)?)))
     }
 
-    pub(crate) fn add(&mut self, written: &Written, problems: u64) {
+    pub(crate) fn add(&mut self, written: &Written, fold: &Fold) {
         self.records_added += written.records;
         self.sources_added += written.sources;
         self.rewritten += written.generations;
-        self.problems += problems;
+        // It went on counting where the last one stopped.
+        self.problems = fold.problems;
+        self.since = fold.since;
     }
 }
 
@@ -103,6 +115,9 @@ pub(crate) const UNREADABLE: &str = "unreadable: ";
 
 /// How the reason begins for which something could not be decompressed to its end.
 pub(crate) const DAMAGED: &str = "damaged: ";
+
+/// The reason for which a symbolic link is not followed.
+pub(crate) const OUTSIDE: &str = "symbolic link that leaves its root; not followed";
 
 /// How the reason begins for which something that was collected is worth a word.
 pub(crate) const ODD: &str = "odd: ";

@@ -28,8 +28,8 @@ pub trait Format: Sync {
     /// The name people use (`Claude Code`).
     fn title(&self) -> &'static str;
 
-    /// The version of the decoder. Raise it when [`Format::decode`] would read old records
-    /// differently; ledgers then derive their projection again.
+    /// The version of the decoder. Raise it when [`Format::decode`] would read old records, or
+    /// [`Format::origin`] old paths, differently; ledgers then derive their projection again.
     fn version(&self) -> u32;
 
     /// Where its files live.

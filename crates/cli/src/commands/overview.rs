@@ -1,21 +1,27 @@
 //! `quipu` without a command: collect, then a short look at what the ledger holds.
 
+use quipu_ledger::Trouble;
 use quipu_ledger::wire::{FormatStatus, Status, SyncReport};
 use serde::Serialize;
 
 use super::{Context, status, sync};
 use crate::error::Result;
 use crate::output::{Column, Look, Text, bytes, count, number, ratio};
+use crate::reading;
 
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Overview<'a> {
-    sync: &'a SyncReport,
+    /// `null` if nothing could be collected.
+    sync: Option<&'a SyncReport>,
     status: &'a Status,
 }
 
 pub(super) fn run(context: &mut Context) -> Result<()> {
-    let mut ledger = context.open_to_collect()?;
+    let mut ledger = match context.open_to_collect() {
+        Err(error) if error.trouble() == Some(Trouble::ReadOnly) => return as_it_is(context),
+        opened => opened?,
+    };
     let report = sync::gather(context, &mut ledger)?;
     if report.sources_changed > 0 {
         // What the import left in the write-ahead log would count as the ledger's size.
@@ -23,17 +29,28 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
     }
     let status = quipu_ledger::status(&ledger, &context.roots())?;
     if context.is_json {
-        context.output.json(&Overview { sync: &report, status: &status })?;
+        context.output.json(&Overview { sync: Some(&report), status: &status })?;
         return Ok(());
     }
     let holds_nothing = status.ledger.records == 0;
     if report.sources == 0 && holds_nothing {
-        return sync::nothing_found(context);
+        return sync::nothing_found(context, Some(&report));
     }
-    show(context, &report, &status)
+    show(context, Some(&report), &status)
 }
 
-fn show(context: &mut Context, report: &SyncReport, status: &Status) -> Result<()> {
+/// What a ledger holds that cannot be written to.
+fn as_it_is(context: &mut Context) -> Result<()> {
+    let reading = reading::open(context, reading::Args::default())?;
+    let status = quipu_ledger::status(&reading.ledger, &context.roots())?;
+    if context.is_json {
+        context.output.json(&Overview { sync: None, status: &status })?;
+        return Ok(());
+    }
+    show(context, None, &status)
+}
+
+fn show(context: &mut Context, report: Option<&SyncReport>, status: &Status) -> Result<()> {
     let sum = |field: fn(&FormatStatus) -> u64| status.formats.iter().map(field).sum::<u64>();
     let kept = if status.keeps_everything() { "every byte kept" } else { "kept" };
     let mut places = Vec::new();
@@ -90,7 +107,11 @@ fn row(format: &FormatStatus) -> Vec<Text> {
     ]
 }
 
-fn facts(context: &Context, report: &SyncReport, status: &Status) -> Vec<(&'static str, Text)> {
+fn facts(
+    context: &Context,
+    report: Option<&SyncReport>,
+    status: &Status,
+) -> Vec<(&'static str, Text)> {
     let held = status.formats.iter().map(|format| format.bytes).sum();
     let mut size = bytes(status.ledger.bytes);
     if let Some(ratio) = ratio(status.ledger.bytes, held) {
@@ -100,7 +121,8 @@ fn facts(context: &Context, report: &SyncReport, status: &Status) -> Vec<(&'stat
         ("ledger", Text::plain(context.show(&status.ledger.path))),
         ("", Text::of(Look::Dim, size)),
     ];
-    facts.extend(sync::summary(report).into_iter().filter(|(label, _)| *label != "odd"));
+    let collected = report.map(sync::summary).unwrap_or_default();
+    facts.extend(collected.into_iter().filter(|(label, _)| *label != "odd"));
     let sessions = |state: &str| -> u64 {
         status.formats.iter().filter_map(|format| format.states.get(state)).sum()
     };

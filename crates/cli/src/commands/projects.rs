@@ -99,6 +99,6 @@ fn nothing(context: &mut Context, name: Option<&str>) -> Result<()> {
             Err(error)
         }
         None if context.is_json => Ok(()),
-        None => super::sync::nothing_found(context),
+        None => super::sync::nothing_found(context, None),
     }
 }

@@ -71,6 +71,7 @@ impl FromStr for Generation {
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let here = std::env::current_dir().unwrap_or_default();
     let to = paths::resolve(&args.to, context.settings.home.as_deref(), &here)?;
+    refuse_followed(context, &to)?;
     let source = match &args.source {
         // Roots are known by their real path; a file that is gone has none.
         Some(path) if is_whole(path) => {
@@ -108,6 +109,22 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             .hint("`quipu doctor --deep` says what is damaged and what to do"))
         }
     }
+}
+
+/// What is given back into a folder that is collected from would be collected again.
+fn refuse_followed(context: &Context, to: &Path) -> Result<()> {
+    let to = paths::real(to);
+    for root in context.roots() {
+        let followed = paths::real(&root.path);
+        if to.starts_with(&followed) || followed.starts_with(to.join(root.format.name())) {
+            let (to, followed) = (context.show(&to), context.show(&followed));
+            return Err(CommandError::new(format!(
+                "files restored to {to} would be collected again: quipu collects from {followed}"
+            ))
+            .hint("name a folder elsewhere with --to"));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a path says where it begins, so that it is no mere name.

@@ -196,7 +196,7 @@ pub(super) fn title(session: &Session) -> Text {
 /// Nothing was found: of what was asked for, or at all.
 fn nothing(args: &Args, context: &mut Context, reading: &Reading) -> Result<()> {
     if args.filters.is_empty() {
-        return if context.is_json { Ok(()) } else { super::sync::nothing_found(context) };
+        return if context.is_json { Ok(()) } else { super::sync::nothing_found(context, None) };
     }
     let hint = match &args.filters.project {
         Some(_) => "`quipu projects` lists all projects; --all adds sub-agents and empty sessions",

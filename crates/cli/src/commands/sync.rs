@@ -28,7 +28,7 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
         context.output.json(&report)?;
     } else if !context.output.is_quiet() {
         if report.sources == 0 && ledger.is_empty()? {
-            nothing_found(context)?;
+            nothing_found(context, Some(&report))?;
         } else {
             context.output.facts(0, &summary(&report))?;
         }
@@ -68,6 +68,10 @@ pub(super) fn summary(report: &SyncReport) -> Vec<(&'static str, Text)> {
         facts.push(("noticed", Text::plain(noticed)));
     }
     for (skipped, why) in report.unreadable() {
+        facts.push(("not read", said_of(skipped, why)));
+    }
+    for skipped in report.outside() {
+        let why = "a link that leaves its root, not followed; `quipu doctor` says what to do";
         facts.push(("not read", said_of(skipped, why)));
     }
     for (skipped, why) in report.damaged() {
@@ -140,7 +144,7 @@ fn said_of(files: &SkippedFiles, why: &str) -> Text {
 }
 
 /// Says where it looked and what to do, when there is nothing to collect.
-pub(super) fn nothing_found(context: &mut Context) -> Result<()> {
+pub(super) fn nothing_found(context: &mut Context, report: Option<&SyncReport>) -> Result<()> {
     let roots = context.settings.roots.clone();
     let titles: Vec<&str> = roots.iter().map(|roots| roots.format.title()).collect();
     let variables: Vec<&str> =
@@ -157,6 +161,7 @@ pub(super) fn nothing_found(context: &mut Context) -> Result<()> {
             looked.push((label, Text::of(Look::Dim, "nowhere")));
         }
     }
+    let link = report.and_then(|report| Link::first(context, report));
     let config = context.settings.config.as_ref().map(|config| context.show(&config.value));
     let example = roots.first().map_or("", |roots| roots.format.name());
     let out = &mut context.output;
@@ -167,6 +172,17 @@ pub(super) fn nothing_found(context: &mut Context) -> Result<()> {
     out.gap()?;
     out.facts(2, &looked)?;
     out.gap()?;
+    if let Some(Link { name, link, root, target }) = link {
+        out.line(
+            Text::of(Look::Warning, link)
+                .and(format!(" leads out of {root} to {target}, and is not followed.")),
+        )?;
+        let config = config.as_deref().unwrap_or("a file given with --config");
+        out.line(format!("To collect what is there, name both in {config}:"))?;
+        out.gap()?;
+        out.line("  [roots]")?;
+        return Ok(out.line(format!("  {name} = [{root:?}, {target:?}]"))?);
+    }
     out.line(format!(
         "If they are elsewhere, set {}, or name their folders in {}:",
         variables.join(" or "),
@@ -176,4 +192,39 @@ pub(super) fn nothing_found(context: &mut Context) -> Result<()> {
     out.line("  [roots]")?;
     out.line(format!("  {example} = [\"/path/to/folder\"]"))?;
     Ok(())
+}
+
+/// A link to a folder elsewhere, which kept something from being collected.
+struct Link {
+    /// The format whose root it is in.
+    name: &'static str,
+    link: String,
+    root: String,
+    target: String,
+}
+
+impl Link {
+    fn first(context: &Context, report: &SyncReport) -> Option<Link> {
+        for skipped in report.outside() {
+            for roots in &context.settings.roots {
+                let places = roots.paths.iter().filter(|_| roots.format.name() == skipped.format);
+                for (root, path) in
+                    places.flat_map(|root| skipped.paths.iter().map(move |p| (root, p)))
+                {
+                    let link = root.join(path);
+                    if let Ok(target) = link.canonicalize()
+                        && target.is_dir()
+                    {
+                        return Some(Link {
+                            name: roots.format.name(),
+                            link: context.show(link),
+                            root: context.show(root),
+                            target: context.show(target),
+                        });
+                    }
+                }
+            }
+        }
+        None
+    }
 }

@@ -149,11 +149,12 @@ impl ShortIds {
         };
         let session = id.split_once('/').map(|(session, _)| session);
         match id.rsplit_once('/') {
+            // Another one is called so, in another folder.
+            Some(_) if self.is_crowded(id) => id.to_owned(),
             Some((_, own)) if session.is_some_and(is_uuid) => {
                 format!("{}/{own}", first(session.unwrap_or_default(), ID_LETTERS))
             }
             // Named after a file; its folder is needed only where others are called so, too.
-            Some(_) if self.is_crowded(id) => id.to_owned(),
             Some((_, own)) => own.chars().take(LONGEST_ID).collect(),
             None if is_uuid(id) => first(id, ID_LETTERS),
             None => first(id, LONGEST_ID),

@@ -61,6 +61,7 @@ fn a_folder_that_cannot_be_written_to() {
         close(&home, folder, file, owner);
         let before = files(&home.path("kept"));
         for command in [
+            "",
             "status",
             "sessions",
             "sessions --no-sync",
@@ -72,7 +73,7 @@ fn a_folder_that_cannot_be_written_to() {
                 return;
             };
             assert_eq!(run.code, 0, "{folder:o} {file:o}: {command}: {run}");
-            if command == "sessions" {
+            if matches!(command, "" | "sessions") {
                 // It is no backup because nothing can be put beside it.
                 assert!(run.stderr.contains("the ledger cannot be written to"), "{run}");
             }

@@ -182,3 +182,30 @@ fn the_documents_are_true() {
     has(&notes, &shown("notes"), 0);
     has(&notes, &shown("notes MEMORY.md --diff"), 0);
 }
+
+/// The first thing that anybody sees: short, and what the commands really print. `…` stands for what is
+/// left out.
+#[test]
+fn the_readme_is_true() {
+    let home = demo();
+    let readme = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = std::fs::read_to_string(readme).unwrap();
+    let demo = readme.split("```console\n").nth(1).unwrap().split("```").next().unwrap();
+    assert!(demo.lines().count() <= 12, "{demo}");
+    let mut checked = 0;
+    for example in demo.split("$ quipu ").skip(1) {
+        let (command, shown) = example.split_once('\n').unwrap();
+        let run = ask(&home, command);
+        let mut rest = run.stdout.as_str();
+        let mut is_cut = false;
+        for part in shown.split("…\n") {
+            let at = rest.find(part).unwrap_or_else(|| panic!("{command}:\n{part}\n{run}"));
+            assert!(is_cut || at == 0, "{command}: {run}");
+            rest = &rest[at + part.len()..];
+            is_cut = true;
+        }
+        assert!(rest.is_empty() || shown.ends_with("…\n"), "{command}: {run}");
+        checked += 1;
+    }
+    assert_eq!(checked, 3);
+}

@@ -52,3 +52,18 @@ fn manual_pages() {
     }
     assert!(run.stdout.ends_with(" pages written to pages\n"), "{run}");
 }
+
+#[test]
+fn help_is_a_command_too() {
+    let home = Home::empty();
+    for (asked, meant) in [
+        ("help", "--help"),
+        ("help sync", "sync --help"),
+        ("help session append", "session append --help"),
+        ("help nothing", "nothing --help"),
+    ] {
+        let (asked, meant) = (home.run(asked), home.run(meant));
+        assert_eq!((asked.code, &asked.stdout), (meant.code, &meant.stdout));
+    }
+    assert!(home.run("help sync").stdout.contains("Usage: quipu sync"));
+}

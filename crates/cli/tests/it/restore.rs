@@ -160,3 +160,26 @@ fn there_has_to_be_a_ledger() {
     ");
     assert!(!home.path(".local").exists());
 }
+
+/// What lies in a followed folder is collected, whoever put it there.
+#[test]
+fn not_into_a_folder_that_is_collected_from() {
+    let home = Home::small();
+    home.run("sync");
+    std::os::unix::fs::symlink(home.path(".claude"), home.path("link")).unwrap();
+    for to in [".claude", ".claude/new", "link/new", ".openclaw/agents/main/sessions"] {
+        let run = home.run(&format!("restore --all --to {to}"));
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{to}: {run}");
+        assert!(run.stderr.contains("would be collected again"), "{run}");
+    }
+    snapshot!(home.run("restore odd --to .openclaw"), @"
+    exit 2
+    --- stderr
+    error: files restored to ~/.openclaw would be collected again: quipu collects from ~/.openclaw
+    hint: name a folder elsewhere with --to
+    ");
+    // Below the format's own name.
+    home.write("c.toml", "[roots]\nopenclaw = [\"~/out/openclaw\"]\n");
+    assert_eq!(home.run("--config c.toml restore odd --to out").code, 2);
+    assert!(!home.path("out").exists());
+}

@@ -340,8 +340,39 @@ fn a_session_that_is_only_known_from_prompts() {
         r#"{"display":"find it","timestamp":1764000000000,"project":"/p","sessionId":"gone-1"}"#;
     home.write(".claude/history.jsonl", format!("{prompt}\n"));
     home.run("sync");
-    let run = run(&home, "show gone-1");
-    assert!(run.stdout.contains("lost\n") && run.stdout.contains("❯ find it"), "{run}");
+    snapshot!(run(&home, "show gone-1"), @"
+    exit 0
+    --- stdout
+    find it
+    Claude Code · /p · [MINUTE]
+    gone-1 · lost: only its prompts are known
+
+    ❯ find it
+    ");
+    snapshot!(run(&home, "sessions"), @"
+    exit 0
+    --- stdout
+    id      last        project  turns  title
+    gone-1  2025-11-24  p            0  [lost] find it
+    ");
+    snapshot!(run(&home, "sessions --project p"), @"
+    exit 0
+    --- stdout
+    p  /p
+      id      last        turns  title
+      gone-1  2025-11-24      0  [lost] find it
+    ");
+    snapshot!(run(&home, "search find"), @"
+    exit 0
+    --- stdout
+    find it [lost]
+    gone-1 · /p · Claude Code · 2025-11-24
+      user · [MINUTE]
+        find it
+      quipu show gone-1
+
+    1 hit
+    ");
 }
 
 /// The commands of the documents print what the documents say.

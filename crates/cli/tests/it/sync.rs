@@ -129,3 +129,51 @@ fn what_cannot_be_read_is_said() {
         run.stdout
     );
 }
+
+/// A folder of projects on another disk: where it is, and what makes quipu collect it.
+#[test]
+fn a_link_that_leaves_its_root_is_said() {
+    let home = Home::empty();
+    home.fixture("claude-code/projects", "disk/all");
+    std::fs::create_dir_all(home.path(".claude")).unwrap();
+    std::os::unix::fs::symlink(home.path("disk/all"), home.path(".claude/projects")).unwrap();
+    snapshot!(home.run("sync"), @r#"
+    exit 0
+    --- stdout
+    Nothing to collect yet. quipu looked for files of Claude Code and OpenClaw:
+
+      Claude Code  ~/.claude  nothing to collect in it
+                   ~/.config/claude  not there
+      OpenClaw     ~/.openclaw  not there
+                   ~/.clawdbot  not there
+                   ~/.moltbot  not there
+                   ~/.moldbot  not there
+
+    ~/.claude/projects leads out of ~/.claude to ~/disk/all, and is not followed.
+    To collect what is there, name both in ~/.config/quipu/config.toml:
+
+      [roots]
+      claude-code = ["~/.claude", "~/disk/all"]
+    "#);
+    assert_eq!(home.run("").stdout, home.run("sync").stdout);
+    home.write(
+        ".config/quipu/config.toml",
+        "[roots]\nclaude-code = [\"~/.claude\", \"~/disk/all\"]\n",
+    );
+    snapshot!(home.run("sync"), @"
+    exit 0
+    --- stdout
+    collected  90 records (38.5 kB) from 13 files, all new
+    odd        8 problems noted; see `quipu status`
+    ");
+    let doctor = home.run("doctor").stdout;
+    assert!(!doctor.contains("symbolic link"), "{doctor}");
+    // A part of it may be elsewhere as well.
+    std::os::unix::fs::symlink(home.path("far"), home.path("disk/all/-far")).unwrap();
+    snapshot!(home.run("sync"), @"
+    exit 0
+    --- stdout
+    collected  nothing new in 13 files on disk
+    not read   Claude Code's -far: a link that leaves its root, not followed; `quipu doctor` says what to do
+    ");
+}

@@ -179,6 +179,7 @@ pub(crate) fn discover(
             format: root.format,
             selection: root.selection,
             root: &canonical,
+            roots,
             discovery: &mut discovery,
             folders: HashSet::default(),
             is_link: false,

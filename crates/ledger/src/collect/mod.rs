@@ -318,13 +318,13 @@ fn carry_out(
         && plan.back.is_empty()
         && plan.standing.is_empty());
     if has_changes {
-        let mut writer = Writer::new(roots, &[], forgotten);
+        let mut writer = Writer::new(roots, &[], forgotten, report);
         ledger.write(|tx| {
             writer.begin(tx)?;
             writer.changes(tx, &plan)?;
             writer.end(tx)
         })?;
-        report.add(&writer.written, writer.fold.problems);
+        report.add(&writer.written, &writer.fold);
     }
 
     let mut dropped = 0;
@@ -344,6 +344,8 @@ fn carry_out(
         let mut sync = rows::Sync { ledger, roots, forgotten, report, skipped, pending, progress };
         dropped += sync.databases(&databases)?;
     }
+    let no_transcript = skipped.iter().filter(|skip| skip.reason == Reason::NotATranscript);
+    report.sources = report.sources.saturating_sub(no_transcript.count() as u64);
     report.skipped = summarise(roots, &skipped);
     sweep.folders = discovery.folders;
     sweep.unreadable = skipped.iter().filter_map(|skip| unreadable(roots, skip)).collect();

@@ -201,7 +201,8 @@ impl Comparison<'_> {
                 if source.tail_length > 0 && !source.tail_stands {
                     plan.standing.push(source.clone());
                 }
-                plan.unchanged += 1;
+                // What is no transcript is left out, however often it was looked at.
+                plan.unchanged += u64::from(source.refused.is_none());
                 continue;
             }
             let Some(root) = self.roots.get(found.root) else { continue };

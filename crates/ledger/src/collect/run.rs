@@ -67,7 +67,7 @@ impl Run<'_> {
             lead: Lead::new(units.len()),
             done: Mutex::new((Work::default(), Vec::new())),
         };
-        let mut writer = Writer::new(self.roots, self.jobs, self.forgotten);
+        let mut writer = Writer::new(self.roots, self.jobs, self.forgotten, report);
         let (senders, receivers): (Vec<_>, Vec<_>) =
             units.iter().map(|_| mpsc::channel::<Result<Batch>>()).unzip();
         let senders: Vec<Mutex<Option<mpsc::Sender<Result<Batch>>>>> =
@@ -104,7 +104,7 @@ impl Run<'_> {
         let units_done = readers.lead.front();
         let (work, mut more) =
             readers.done.into_inner().map_err(|_| Error::damaged("a reader stopped".to_owned()))?;
-        // A file that is damaged, or no transcript, was looked into all the same.
+        // A file that is damaged was looked into all the same.
         let unread = more.iter().filter(|skip| !skip.reason.is_read()).count();
         skipped.append(&mut more);
         report.bytes_read += work.bytes_read;
@@ -120,7 +120,7 @@ impl Run<'_> {
             }
         }
         report.sources_changed += done.saturating_sub(dropped + unread) as u64;
-        report.add(&writer.written, writer.fold.problems);
+        report.add(&writer.written, &writer.fold);
         Ok(dropped)
     }
 

@@ -20,6 +20,7 @@ use crate::ids::{GenerationId, Seq, SourceId};
 use crate::journal::{self, Event};
 use crate::project::rebuild::{self, Followed};
 use crate::project::{Fold, keys, tail};
+use crate::wire::SyncReport;
 use crate::{Error, Result, chunks, clock, indexes, records};
 
 /// What runtimes have appended meanwhile is folded in first, for about so long.
@@ -67,6 +68,7 @@ impl<'a> Writer<'a> {
         roots: &'a [RootPath],
         jobs: &'a [Job],
         forgotten: &'a Forgotten,
+        report: &SyncReport,
     ) -> Writer<'a> {
         let progress = jobs
             .iter()
@@ -86,7 +88,7 @@ impl<'a> Writer<'a> {
             jobs,
             origins,
             progress,
-            fold: Fold::default(),
+            fold: Fold::after(report),
             written: Written::default(),
             is_projecting: false,
             tails: HashSet::new(),

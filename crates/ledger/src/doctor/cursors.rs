@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::finding::{Findings, RESCUE, SYNC, Tally};
+use super::finding::{Findings, SYNC, Tally};
 use super::{Check, DoctorProgress, Patient};
 use crate::chunks::RecordReader;
 use crate::collect::known::{self, HEAD};
@@ -85,8 +85,12 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
             missing.add(|| String::from_utf8_lossy(&source.path).into_owned());
         }
     }
-    let what = "files that did not change hold other bytes than the ledger";
-    findings.tally(Severity::Error, other, what, RESCUE);
+    // The ledger's own bytes were found whole before: it is the files that are others.
+    let what = "files were changed without their size or time telling: before something that was \
+                appended, or by somebody who set the time back; the ledger holds what was read first";
+    let advice = "`touch` them and run `quipu sync`: what was touched is compared as a whole, and both \
+                  versions are kept";
+    findings.tally(Severity::Warning, other, what, advice);
     let what = format!("files changed since they were read; about {unread} bytes are new");
     findings.tally(Severity::Note, changed, &what, SYNC);
     let what = "files are shorter than what was read of them; what they held is kept";

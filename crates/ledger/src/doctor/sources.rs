@@ -33,6 +33,7 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
             // Left out on purpose, or for a good reason; `status` lists them.
             Reason::LeftOut(_)
             | Reason::Denied
+            | Reason::OtherRoot
             | Reason::SameFile
             | Reason::Damaged(_)
             | Reason::Odd(_)
@@ -46,8 +47,10 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
         findings.tally(Severity::Warning, tally, &what, advice);
     }
     let what = "symbolic links that lead out of their root, or nowhere; not followed";
-    let advice =
-        "if transcripts are behind them, name their folder under [roots] in the configuration";
+    let advice = "if transcripts are behind them, name the folder that they lead to under [roots] in \
+                  the configuration, beside the root itself; it has to be laid out like one, or, for \
+                  Claude Code, to hold its folders of projects (`-home-ada-dev`). Anything else has to \
+                  lie inside the root, by a bind mount if need be";
     findings.tally(Severity::Warning, leaves, what, advice);
     let what = "names of transcripts that are no regular files";
     findings.tally(

@@ -16,7 +16,7 @@ use super::session::{Name, Session};
 use super::targets::Targets;
 use super::tips::Tip;
 use super::toolbox::Toolbox;
-use super::tree::Known;
+use super::tree::{Adopted, Known};
 use super::{Fold, Place, tools, usage};
 use crate::Result;
 use crate::ids::{EntryId, PackedId, SessionRow};
@@ -111,10 +111,10 @@ impl Fold {
         let shared = (&mut self.toolbox, &mut self.targets);
         pair(at, session, shared, &entry, &mut problems)?;
         insert(tx, inserts, &mut self.words, place, id, kind, &standing, &entry)?;
-        let mut cut = Vec::new();
+        let mut adopted = Adopted::default();
         if let Some(uuid) = &entry.uuid {
             let known = Known { id, content: entry.content, turn: standing.turn };
-            cut = session.join(tx, uuid, known)?;
+            adopted = session.join(tx, uuid, known)?;
         }
         if is_node {
             tip.last_entry = Some(id);
@@ -141,7 +141,8 @@ impl Fold {
         for problem in problems.iter().chain(&entry.problems) {
             self.problem(tx, id, place.source, Some(row), problem)?;
         }
-        for child in cut {
+        self.take_back(&adopted.mended);
+        for child in adopted.cut {
             let problem = Problem::new(ProblemKind::ParentCycle, "cut here");
             self.problem(tx, child, place.source, Some(row), &problem)?;
         }

@@ -37,6 +37,7 @@ use rusqlite::{OptionalExtension, Transaction};
 use crate::Result;
 use crate::ids::{EntryId, GenerationId, Seq, SessionRow, SourceId};
 use crate::journal::Event;
+use crate::wire::SyncReport;
 use draft::{Draft, Fact};
 pub(crate) use rows::Inserts;
 use session::Name;
@@ -69,11 +70,18 @@ pub(crate) struct Fold {
     named: Option<(SourceId, Rc<Name>)>,
     /// Words that are not in the search index yet.
     pub(crate) words: index::Waiting,
-    /// How many problems were noted since the fold began.
+    /// How many problems were noted since counting began and are there still.
     pub(crate) problems: u64,
+    /// The record that counting began with.
+    pub(crate) since: Option<Seq>,
 }
 
 impl Fold {
+    /// Goes on counting where the last one of a sync stopped.
+    pub(crate) fn after(report: &SyncReport) -> Fold {
+        Fold { problems: report.problems, since: report.since, ..Fold::default() }
+    }
+
     /// Folds in a record of a transcript or document.
     pub(crate) fn record(
         &mut self,
@@ -83,6 +91,7 @@ impl Fold {
         seq: Seq,
         mut draft: Draft,
     ) -> Result<()> {
+        self.since.get_or_insert(seq);
         if place.is_row {
             let odd = row::problems(tx, place, seq, &mut draft)?;
             draft.problems.extend(odd);
@@ -177,7 +186,7 @@ impl Fold {
 
     /// Drops what is in memory: the ledger may have been changed by others.
     pub(crate) fn let_go(&mut self) {
-        *self = Fold { problems: self.problems, ..Fold::default() };
+        *self = Fold { problems: self.problems, since: self.since, ..Fold::default() };
     }
 
     /// A copy of another source says nothing new, but its session is there all the same.
@@ -209,6 +218,14 @@ impl Fold {
             session.learn(&Fact::ForkOf(of.into()));
         }
         Ok(())
+    }
+
+    /// Problems of these entries have solved themselves. What somebody noted before is no business
+    /// of this count.
+    fn take_back(&mut self, entries: &[EntryId]) {
+        let is_ours = |entry: &&EntryId| entry.seq() >= self.since;
+        let ours = entries.iter().filter(is_ours).count();
+        self.problems = self.problems.saturating_sub(ours as u64);
     }
 
     fn problem(

@@ -297,9 +297,10 @@ pub(crate) fn note_problem(
     Ok(added > 0)
 }
 
-/// Takes a problem back that has solved itself.
-pub(crate) fn forget_problem(conn: &Connection, entry: EntryId, kind: ProblemKind) -> Result<()> {
-    conn.prepare_cached("DELETE FROM problems WHERE entry = ?1 AND kind = ?2")?
+/// Takes a problem back that has solved itself. Returns whether it was noted.
+pub(crate) fn forget_problem(conn: &Connection, entry: EntryId, kind: ProblemKind) -> Result<bool> {
+    let removed = conn
+        .prepare_cached("DELETE FROM problems WHERE entry = ?1 AND kind = ?2")?
         .execute((entry, kind.as_str()))?;
-    Ok(())
+    Ok(removed > 0)
 }

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::draft::Fact;
 use super::keys;
 use super::states;
-use super::tree::Known;
+use super::tree::{Adopted, Known};
 use crate::Result;
 use crate::ids::{EntryId, PackedId, SessionRow, SourceId};
 
@@ -178,14 +178,13 @@ impl Session {
         self.tree.find(conn, self.row, self.is_complete, uuid)
     }
 
-    /// Makes a new entry known and hangs the children that waited for it off it. Returns those
-    /// that would have closed a cycle.
+    /// Makes a new entry known and hangs the children that waited for it off it.
     pub(crate) fn join(
         &mut self,
         conn: &Connection,
         uuid: &PackedId,
         known: Known,
-    ) -> Result<Vec<EntryId>> {
+    ) -> Result<Adopted> {
         self.tree.insert(uuid, known);
         self.tree.adopt(conn, self.row, self.is_complete, uuid, known.id)
     }

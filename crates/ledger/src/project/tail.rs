@@ -3,6 +3,8 @@
 //! counts adds them when asked (`query::tails`), so that they leave no trace when the newline comes.
 
 use quipu_transcript::format;
+use quipu_transcript::problem::ProblemKind;
+use quipu_transcript::record::DECODE_LIMIT;
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::draft::{DraftEntry, Drafter, Fact};
@@ -12,8 +14,9 @@ use super::session::Name;
 use crate::ids::{EntryId, GenerationId, SessionRow, SourceId};
 use crate::{Result, spans};
 
-/// Tails above this are not shown before they end.
-pub(crate) const LONGEST: u64 = 1 << 20;
+/// Tails above this are not shown before they end: of a longer line only the beginning is read, which
+/// does not say whether it is whole.
+const LONGEST: u64 = DECODE_LIMIT as u64;
 
 /// What a tail says.
 pub(crate) struct Read {
@@ -52,8 +55,7 @@ pub(crate) fn read(conn: &Connection, generation: GenerationId) -> Result<Option
         Ok(())
     })?;
     let mut draft = Drafter::new(format, &origin).draft(&bytes);
-    // A tail that is no whole record yet says nothing.
-    if draft.entries.len() != 1 || !draft.problems.is_empty() {
+    if draft.entries.len() != 1 || draft.problems.iter().any(|problem| is_torn(problem.kind)) {
         return Ok(None);
     }
     let Some(entry) = draft.entries.pop() else { return Ok(None) };
@@ -69,6 +71,12 @@ pub(crate) fn read(conn: &Connection, generation: GenerationId) -> Result<Option
     };
     let name = Name::of(format, &origin).or_else(said);
     Ok(Some(Read { source, entry, name, slug: origin.project }))
+}
+
+/// Whether a line with this problem is no whole record yet: something of it belongs to none. What is
+/// merely odd, like half a character, stays odd when the newline comes.
+fn is_torn(kind: ProblemKind) -> bool {
+    matches!(kind, ProblemKind::Opaque | ProblemKind::Fragment | ProblemKind::Oversize)
 }
 
 /// Brings the provisional entry of a generation up to date.

@@ -28,6 +28,15 @@ pub(crate) struct Known {
     pub(crate) turn: Option<EntryId>,
 }
 
+/// What became of children that waited for their parent.
+#[derive(Debug, Default)]
+pub(crate) struct Adopted {
+    /// Those that would have closed a cycle; they stay roots.
+    pub(crate) cut: Vec<EntryId>,
+    /// Those whose parent was noted as missing.
+    pub(crate) mended: Vec<EntryId>,
+}
+
 impl Tree {
     /// The newest entry of that id in the session. `is_complete`: what is not in memory is nowhere.
     pub(crate) fn find(
@@ -92,8 +101,7 @@ impl Tree {
         self.waiting.entry(uuid.clone()).or_default().push(child);
     }
 
-    /// Hangs the children that waited for `parent` off it. Returns those that would have closed a
-    /// cycle; they stay roots.
+    /// Hangs the children that waited for `parent` off it.
     pub(crate) fn adopt(
         &mut self,
         conn: &Connection,
@@ -101,10 +109,10 @@ impl Tree {
         is_complete: bool,
         uuid: &PackedId,
         parent: EntryId,
-    ) -> Result<Vec<EntryId>> {
+    ) -> Result<Adopted> {
         let in_memory = self.waiting.remove(uuid);
         let children: Vec<EntryId> = match (is_complete, in_memory) {
-            (true, None) => return Ok(Vec::new()),
+            (true, None) => return Ok(Adopted::default()),
             (true, Some(children)) => children,
             (false, _) => conn
                 .prepare_cached(
@@ -113,7 +121,7 @@ impl Tree {
                 .query_map((session, uuid), |row| row.get(0))?
                 .collect::<Result<_, _>>()?,
         };
-        let mut cut = Vec::new();
+        let mut adopted = Adopted::default();
         for child in children {
             let is_cycle = child == parent || self.root_of(conn, parent)? == child;
             let new_parent = (!is_cycle).then_some(parent);
@@ -121,14 +129,16 @@ impl Tree {
                 "UPDATE entry_rows SET parent = ?2, parent_uuid = NULL WHERE id = ?1",
             )?
             .execute((child, new_parent))?;
-            rows::forget_problem(conn, child, ProblemKind::MissingParent)?;
+            if rows::forget_problem(conn, child, ProblemKind::MissingParent)? {
+                adopted.mended.push(child);
+            }
             if is_cycle {
-                cut.push(child);
+                adopted.cut.push(child);
             } else {
                 self.towards_root.insert(child, parent);
             }
         }
-        Ok(cut)
+        Ok(adopted)
     }
 
     /// The root above an entry. Shortcuts what it walks, so that all walks together stay linear.

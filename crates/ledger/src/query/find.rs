@@ -3,7 +3,7 @@
 use quipu_transcript::key::SessionKey;
 use rusqlite::{Connection, Row};
 
-use super::{empty, headers};
+use super::{empty, headers, renamed};
 use crate::ids::SessionRow;
 use crate::{Error, Result, store};
 
@@ -27,7 +27,7 @@ pub(crate) const LAST: &str = "last";
 
 /// The session that `name` means: its id or an unambiguous beginning of it, `AGENT/ID`, the key
 /// that leads to it, or `last`. Where nothing else is called so, the id that the header of a
-/// transcript names although its file is called otherwise.
+/// transcript names although its file is called otherwise, or a name that its file got later.
 pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
     let matches = |condition: &str, name: &str| -> Result<Vec<Found>> {
         // Agents may use the same id; then the agent's name has to be said before it.
@@ -60,6 +60,10 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
     if found.is_empty() {
         let stem = "substr(session_id, instr(session_id, '/') + 1) = ?1";
         found = matches(&format!("instr(session_id, '/') > 0 AND {stem}"), name)?;
+    }
+    if found.is_empty() {
+        // Those of a workflow's run lie deeper.
+        found = matches("substr(session_id, -length(?1) - 1) = '/' || ?1", name)?;
     }
     if found.is_empty() {
         // The sub-agents of a session begin with its id too; the session itself is meant.
@@ -104,7 +108,11 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
         found = matches("length(?1) > 3 AND instr(session_id, '_' || ?1) > 0", name)?;
     }
     if found.is_empty() {
-        for row in headers::named(conn, name)? {
+        let mut rows = headers::named(conn, name)?;
+        if rows.is_empty() {
+            rows = renamed::named(conn, name)?;
+        }
+        for row in rows {
             found.extend(matches("id = CAST(?1 AS INTEGER)", &row.0.to_string())?);
         }
     }

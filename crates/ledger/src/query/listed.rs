@@ -6,6 +6,7 @@ use std::sync::Arc;
 use quipu_transcript::project::{Closeness, Name};
 use rusqlite::{Connection, OptionalExtension};
 
+use super::lost;
 use super::tails::{self, Tail};
 use crate::Result;
 use crate::ids::SessionRow;
@@ -27,7 +28,8 @@ pub(crate) struct Listed {
     /// When it was last active, as far as anything tells: what times are compared with.
     pub(crate) last: Option<i64>,
     pub(crate) channel: Option<String>,
-    /// A sub-agent, a stub or empty: listed only when everything is.
+    /// A sub-agent, a stub or empty: listed only when everything is. One that is lost is neither, if
+    /// its prompts are known.
     pub(crate) is_minor: bool,
     /// Last lines of its files that have no newline yet.
     pub(crate) tails: Vec<Arc<Tail>>,
@@ -104,11 +106,14 @@ pub(crate) fn project_name<'a>(path: Option<&'a str>, slug: Option<&'a str>) -> 
 
 /// All sessions, the newest first.
 pub(crate) fn all(conn: &Connection) -> Result<Vec<Listed>> {
-    let mut statement = conn.prepare(
-        "SELECT s.id, s.format, s.agent, s.project, nullif(s.cwd, ''), s.started_at,
-                coalesce(k.updated_at, s.updated_at), k.channel,
+    let mut statement = conn.prepare(concat!(
+        "SELECT s.id, s.format, s.agent, s.project, ",
+        lost::cwd!(),
+        ", s.started_at, coalesce(k.updated_at, s.updated_at), k.channel,
                 s.part = 'subagent' OR coalesce(s.key, '') LIKE '%:subagent:%'
-                OR (s.turns = 0 AND s.messages = 0 AND s.first_prompt IS NULL)
+                OR (s.turns = 0 AND s.messages = 0 AND s.first_prompt IS NULL AND NOT ",
+        lost::is_prompted!(),
+        ")
                 OR (s.turns <= 1 AND lower(trim(s.first_prompt)) = 'warmup'),
                 coalesce(k.updated_at, s.updated_at, s.started_at,
                          (SELECT max(g.mtime_ns) / 1000000
@@ -123,7 +128,7 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<Listed>> {
                        GROUP BY format, agent, session_id) k
              ON k.session_id = s.session_id AND k.format = s.format AND k.agent = s.agent
           ORDER BY 7 DESC NULLS LAST, s.id DESC",
-    )?;
+    ))?;
     let mut tails = tails::by_session(conn)?;
     let mut is_sorted = true;
     let mut sessions = statement

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::listed::{self, Filter, Listed, project_name};
 use super::prompts::{LAST_PROMPTS, LONGEST_PROMPT, last_prompts, real_prompt};
 use super::tails::{self, Tail};
-use super::{empty, forks};
+use super::{empty, forks, lost};
 use crate::ids::{EntryId, GenerationId, SessionRow};
 use crate::ledger::Ledger;
 use crate::snapshot::Snapshot;
@@ -167,6 +167,12 @@ fn describe(conn: &Connection, listed: &Listed) -> Result<Session> {
     if session.fork_of.is_none() {
         session.fork_of = forks::original(conn, listed.row)?;
     }
+    if session.state == lost::LOST {
+        let mut prompts = lost::prompts(conn, listed.row, LONGEST_PROMPT)?;
+        session.first_prompt = session.first_prompt.or_else(|| prompts.first().cloned());
+        prompts.drain(..prompts.len().saturating_sub(LAST_PROMPTS));
+        session.last_prompts = prompts;
+    }
     for tail in &listed.tails {
         go_on(&mut session, tail);
     }
@@ -210,7 +216,13 @@ pub(crate) fn title(conn: &Connection, session: SessionRow) -> Result<Option<Str
         Some(title) => Some(title),
         None => match real_prompt(conn, session)? {
             Some(prompt) => Some(prompt),
-            None => coming_prompt(conn, session, first_prompt)?,
+            None => match coming_prompt(conn, session, first_prompt)? {
+                Some(prompt) => Some(prompt),
+                None => {
+                    let prompts = lost::prompts(conn, session, LONGEST_PROMPT)?;
+                    lost::telling(&prompts).cloned()
+                }
+            },
         },
     };
     Ok(title.map(|title| one_line(&title)))

@@ -11,7 +11,7 @@ use super::texts::{Texts, by_column};
 use crate::Result;
 use crate::ids::{EntryId, PackedId, SessionRow};
 use crate::query::sessions::title;
-use crate::query::{listed, story};
+use crate::query::{listed, lost, story};
 use crate::wire::{Nearby, SearchHit};
 
 /// How much of a text is shown, in bytes.
@@ -270,11 +270,11 @@ impl<'c> Teller<'c> {
         if let std::collections::hash_map::Entry::Vacant(vacant) = self.sessions.entry(row) {
             let session = self
                 .conn
-                .prepare_cached(
-                    "SELECT session_id, format, nullif(agent, ''),
-                            project, nullif(cwd, ''), part, state, parent_id
-                       FROM sessions WHERE id = ?1",
-                )?
+                .prepare_cached(concat!(
+                    "SELECT session_id, format, nullif(agent, ''), project, ",
+                    lost::cwd!(),
+                    ", part, state, parent_id FROM sessions s WHERE id = ?1"
+                ))?
                 .query_row([row], |row| {
                     Ok(Session {
                         id: row.get(0)?,

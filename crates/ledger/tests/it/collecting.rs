@@ -188,3 +188,79 @@ fn titles_and_summaries_are_found() {
     home.sync_and_check();
     assert_eq!((home.hits("xylophone"), home.hits("quinoa")), (1, 1));
 }
+
+/// A parent may come after its child, in the same file or in another: then nothing is missing.
+#[test]
+fn problems_that_solve_themselves_are_not_counted() {
+    let noted = |home: &Home| home.one::<i64>("SELECT count(*) FROM problems").cast_unsigned();
+    let child = line("user", &uuid(1), Some(&uuid(2)), "child");
+    let parent = line("user", &uuid(2), None, "parent");
+    let orphan = line("user", &uuid(3), Some(&uuid(9)), "orphan");
+    let home = Home::quick();
+    home.write(MAIN, format!("{child}{parent}"));
+    assert_eq!(home.sync().problems, 0);
+    assert_eq!(noted(&home), 0);
+
+    // In another file of the session, which is read in another round.
+    let home = Home::quick();
+    home.write(MAIN, &child);
+    home.write(&MAIN.replace("-home-alice-shop", "-home-alice-other"), format!("{parent}{orphan}"));
+    assert_eq!(home.sync().problems, 1);
+    assert_eq!(noted(&home), 1);
+
+    // What an earlier sync noted is not taken off what this one notes.
+    let home = Home::quick();
+    home.write(MAIN, &child);
+    assert_eq!(home.sync().problems, 1);
+    home.append(MAIN, format!("{parent}{orphan}"));
+    assert_eq!(home.sync_and_check().problems, 1);
+    assert_eq!(noted(&home), 1);
+}
+
+/// Of what is collected, both speak of the same files.
+#[test]
+fn what_is_no_transcript_is_not_counted() {
+    let home = Home::quick();
+    home.write(MAIN, line("user", &uuid(1), None, "hello"));
+    home.write(".claude/projects/-home-alice-shop/notes.jsonl", "{\"note\":1}\n");
+    for changed in [1, 0] {
+        let report = home.sync();
+        assert_eq!((report.sources, report.sources_changed), (1, changed));
+        let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+        assert_eq!(status.formats[0].sources, 1);
+    }
+}
+
+/// `projects` may be a link to another disk. It is not followed, but the folder that it leads to can
+/// be named as a root itself.
+#[test]
+fn a_folder_of_projects_is_a_root() {
+    let home = Home::quick();
+    let disk = home.scratch("disk/all-projects");
+    let file = disk.join("-home-alice-shop").join(format!("{SESSION}.jsonl"));
+    let agent = disk.join(format!("-home-alice-shop/{SESSION}/subagents/agent-1.jsonl"));
+    for (path, number) in [(&file, 1), (&agent, 2)] {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, line("user", &uuid(number), None, "elsewhere")).unwrap();
+    }
+    std::fs::create_dir_all(home.path(".claude")).unwrap();
+    std::os::unix::fs::symlink(&disk, home.path(".claude/projects")).unwrap();
+    let report = home.sync();
+    assert_eq!((report.sources, report.outside().count()), (0, 1));
+    assert_eq!(report.outside().next().unwrap().paths, ["projects"]);
+
+    let mut roots = home.roots();
+    roots[1] = quipu_ledger::RootPath { path: home.path(".claude/projects"), ..roots[0].clone() };
+    let report = quipu_ledger::collect(&mut home.open(), &roots, &mut |_| {}).unwrap();
+    assert_eq!((report.sources, report.records_added), (2, 2));
+    let ids = home.all("SELECT session_id, project, part FROM sessions ORDER BY session_id");
+    assert_eq!(
+        ids,
+        [
+            format!("'{SESSION}'|'-home-alice-shop'|'transcript'"),
+            format!("'{SESSION}/agent-1'|'-home-alice-shop'|'subagent'"),
+        ]
+    );
+    let report = quipu_ledger::collect(&mut home.open(), &roots, &mut |_| {}).unwrap();
+    assert_eq!(report.bytes_read, 0);
+}

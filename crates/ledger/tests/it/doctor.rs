@@ -520,3 +520,30 @@ fn a_database_of_a_newer_release() {
     assert_eq!((newer.check.as_str(), newer.severity), ("sources", Severity::Warning));
     assert!(newer.examples[0].contains("schema 4711"), "{:?}", newer.examples);
 }
+
+/// The one edit that a sync does not see is the file's, not damage of the ledger; and what the doctor
+/// says to do about it helps.
+#[test]
+fn a_file_that_was_edited_unseen_is_no_damage() {
+    let home = Home::quick();
+    let lines = |to: u32| -> String {
+        (1..to).map(|n| line("user", &uuid(n), None, &format!("word{n}"))).collect()
+    };
+    home.write(MAIN, lines(100));
+    home.sync();
+    home.write(MAIN, lines(101).replace("word50", "wordXX"));
+    assert_eq!(home.sync().rewritten, 0);
+    assert!(said(&examine(&home, false)).is_empty());
+    let diagnosis = examine(&home, true);
+    let [finding] = diagnosis.findings.as_slice() else { panic!("{:?}", said(&diagnosis)) };
+    assert_eq!((finding.check.as_str(), finding.severity), ("cursors", Severity::Warning));
+    assert!(finding.advice.starts_with("`touch` them"), "{}", finding.advice);
+    fs::File::options()
+        .append(true)
+        .open(home.path(MAIN))
+        .unwrap()
+        .set_modified(SystemTime::now())
+        .unwrap();
+    assert_eq!(home.sync_and_check().rewritten, 1);
+    assert!(said(&examine(&home, true)).is_empty());
+}

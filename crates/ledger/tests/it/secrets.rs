@@ -29,6 +29,7 @@ const SECRETS: &[&str] = &[
     ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-b7172ef08e66/tool-results/deploy.key",
     ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-b7172ef08e66/tool-results/.env",
     ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-b7172ef08e66/tool-results/auth-profiles.json",
+    ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-b7172ef08e66/tool-results/credentials.json",
     ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-b7172ef08e66/subagents/credentials/agent-x.jsonl",
     ".openclaw/openclaw.json",
     ".openclaw/openclaw.json.bak",

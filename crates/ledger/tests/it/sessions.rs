@@ -411,3 +411,112 @@ fn the_whole_name_of_a_file_beats_the_beginning_of_an_id() {
     assert!(found("04").ends_with("/04"), "{}", found("04"));
     assert_eq!(found("04b"), id);
 }
+
+/// The prompt list remembers what was said and where, after the transcript was swept away.
+#[test]
+fn a_lost_session_is_listed_by_what_its_prompts_say() {
+    let prompt = |id: &str, minute: u32, text: &str, project: &str| {
+        let time = 1_770_193_116_000_i64 + i64::from(minute) * 60_000;
+        format!(
+            "{{\"display\":\"{text}\",\"timestamp\":{time},\"project\":\"{project}\",\"sessionId\":\"{id}\"}}\n"
+        )
+    };
+    let history = [
+        prompt("lost-1", 0, "/model opus", "/home/a/tidepool"),
+        prompt("lost-1", 1, "when is low tide?", "/home/a/tidepool"),
+        prompt("lost-2", 2, "/clear", ""),
+        prompt("lost-1", 3, "and tomorrow?", "/home/a/tidepool/web"),
+        prompt("lost-1", 4, "and on Sunday?", "/home/a/tidepool"),
+    ];
+    let home = home(&[(".claude/history.jsonl".to_owned(), history.concat())]);
+    let listed = list(&home, &Filter::default()).sessions;
+    let ids: Vec<&str> = listed.iter().map(|session| session.id.as_str()).collect();
+    assert_eq!(ids, ["lost-1", "lost-2"]);
+    let session = &listed[0];
+    assert_eq!(session.state, "lost");
+    assert_eq!(session.title.as_deref(), Some("when is low tide?"));
+    assert_eq!(session.first_prompt.as_deref(), Some("/model opus"));
+    assert_eq!(session.last_prompts, ["when is low tide?", "and tomorrow?", "and on Sunday?"]);
+    assert_eq!(session.project, "tidepool");
+    assert_eq!(session.cwd.as_deref(), Some("/home/a/tidepool"));
+    assert_eq!(session.started_at, Some(1_770_193_116_000));
+    assert_eq!(session.updated_at, Some(1_770_193_356_000));
+    assert_eq!((listed[1].title.as_deref(), listed[1].cwd.as_deref()), (Some("/clear"), None));
+    assert_eq!(of_project(&home, "tidepool"), ["lost-1"]);
+    let ledger = home.open();
+    let projects = projects(&ledger, &Filter::default()).unwrap();
+    assert_eq!(projects[0].path.as_deref(), Some("/home/a/tidepool"));
+    let story = Story::find(&ledger, "lost-1").unwrap();
+    assert_eq!(story.head().title.as_deref(), Some("when is low tide?"));
+    assert_eq!(story.head().cwd.as_deref(), Some("/home/a/tidepool"));
+    assert_eq!(story.head().project.as_deref(), Some("tidepool"));
+}
+
+/// Whatever is printed as a sub-agent's name means it, also inside a workflow's run.
+#[test]
+fn a_sub_agent_of_a_workflow_is_found_by_its_name() {
+    let folder = MAIN.trim_end_matches(".jsonl");
+    let said =
+        line("user", &uuid(1), None, "a task").replace("\"type\"", "\"isSidechain\":true,\"type\"");
+    let home = home(&[
+        (MAIN.to_owned(), line("user", &uuid(2), None, "hello")),
+        (format!("{folder}/subagents/workflows/w1/agent-def.jsonl"), said.clone()),
+        (
+            format!("{folder}/subagents/workflows/w1/agent-two.jsonl"),
+            said.replace(&uuid(1), &uuid(3)),
+        ),
+        (
+            format!("{folder}/subagents/workflows/w2/agent-two.jsonl"),
+            said.replace(&uuid(1), &uuid(4)),
+        ),
+    ]);
+    let ledger = home.open();
+    let id = |name: &str| {
+        let row = find_session(&ledger, name)?;
+        Ok::<String, Error>(quipu_ledger::session(&ledger, row)?.unwrap().id)
+    };
+    let whole = format!("{SESSION}/workflows/w1/agent-def");
+    for name in ["agent-def", &format!("{}/agent-def", &SESSION[..8]), "w1/agent-def", &whole] {
+        assert_eq!(id(name).unwrap(), whole, "{name}");
+    }
+    assert!(matches!(id("agent-two"), Err(Error::Ambiguous { .. })));
+    let crowded = quipu_ledger::crowded_ids(&ledger, 8).unwrap();
+    assert_eq!(crowded.iter().filter(|id| id.ends_with("agent-two")).count(), 2);
+}
+
+/// A session is called as its file was when it was first seen; what the file is called now leads to
+/// it as well.
+#[test]
+fn a_renamed_transcript_is_found_by_both_names() {
+    let home = home(&[(MAIN.to_owned(), line("user", &uuid(1), None, "hello"))]);
+    let (second, third) = ("11111111-2222-4333-8444-555555555555", "21111111-2222-4333-8444-5");
+    home.rename(MAIN, &MAIN.replace(SESSION, second));
+    home.sync();
+    home.rename(&MAIN.replace(SESSION, second), &MAIN.replace(SESSION, third));
+    home.sync_and_check();
+    let ledger = home.open();
+    let row = find_session(&ledger, SESSION).unwrap();
+    for name in [&SESSION[..8], second, "1111", "-home-alice-shop/21111111-2222-4333-8444-5"] {
+        assert_eq!(find_session(&ledger, name).unwrap(), row, "{name}");
+    }
+    assert!(find_session(&ledger, "31111111").is_err());
+}
+
+/// A name that is no text is a name of its own.
+#[test]
+fn names_that_are_no_text_are_sessions_apart() {
+    use std::os::unix::ffi::OsStrExt;
+    let home = Home::quick();
+    home.folder_for(MAIN);
+    let folder = home.path(MAIN).parent().unwrap().to_owned();
+    for (byte, number) in [(0xfe, 1), (0xff, 2)] {
+        let name = [&b"inv"[..], &[byte], &b".jsonl"[..]].concat();
+        let path = folder.join(std::ffi::OsStr::from_bytes(&name));
+        std::fs::write(path, line("user", &uuid(number), None, "hello")).unwrap();
+    }
+    home.sync_and_check();
+    assert_eq!(
+        home.all("SELECT session_id, messages FROM sessions ORDER BY 1"),
+        [r"'-home-alice-shop/inv\xFE'|1", r"'-home-alice-shop/inv\xFF'|1"]
+    );
+}

@@ -236,3 +236,45 @@ fn openclaws_recorded_cost_counts() {
     let path = ".openclaw/agents/main/sessions/s1.jsonl".to_owned();
     check(&[(path, line(1, 0.5) + &line(2, 0.25))]);
 }
+
+/// A long line, and one that is odd but whole, is shown like any other.
+#[test]
+fn a_long_or_odd_last_line_is_there() {
+    let long = "sea ".repeat(300_000);
+    for (text, shown) in [
+        (long.as_str(), "sea sea"),
+        (r"half \ud83d a pair", "half \u{fffd} a pair"),
+        ("a raw \t tab", "a raw \t tab"),
+        ("\u{feff}mark", "\u{feff}mark"),
+    ] {
+        let home = check(&[(session(1), said(1, "m1", TIME, 5) + &asked(2, text))]);
+        let last = rows(&home)[0].last_prompts.pop().unwrap();
+        assert!(last.starts_with(shown), "{last}");
+    }
+    let nul = |line: String| format!("\0\0{line}");
+    check(&[(session(1), said(1, "m1", TIME, 5) + &nul(asked(2, "after a crash")))]);
+}
+
+/// What is torn, or has a record in it that is merely nested, is no entry, wherever it is torn.
+#[test]
+fn a_torn_last_line_is_no_entry() {
+    let first = said(1, "m1", TIME, 5);
+    let nested = asked(2, "x").replace(
+        r#""message""#,
+        r#""data":{"type":"user","uuid":"u","message":{"role":"user","content":"y"}},"message""#,
+    );
+    let welded = asked(2, "x").trim_end().to_owned() + &asked(3, "y");
+    let home = Home::quick();
+    for whole in [nested.trim_end(), welded.trim_end()] {
+        for length in 1..whole.len() {
+            // Where a whole record stands, with nothing behind it, it may be shown.
+            if whole.get(..length).is_none_or(|part| serde_json::from_str::<Value>(part).is_ok()) {
+                continue;
+            }
+            home.write(&session(1), format!("{first}{}", &whole[..length]));
+            home.sync();
+            home.sync();
+            assert_eq!(home.one::<i64>("SELECT count(*) FROM entries WHERE id < 0"), 0, "{length}");
+        }
+    }
+}

@@ -4,3 +4,13 @@ pub mod claude_code;
 pub mod native;
 pub mod openclaw;
 mod plain;
+
+/// A name as text. Bytes that are not UTF-8 are spelled out, so that two names stay two.
+fn spelled(name: &[u8]) -> String {
+    let mut text = String::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02X}")));
+    }
+    text
+}

@@ -77,11 +77,15 @@ impl<'c> Page<'c> {
             head.started_at.map(minute),
         ];
         let facts: Vec<String> = facts.into_iter().flatten().collect();
-        let turns = count(head.turns, "turn");
-        let mut id = Text::of(Look::Dim, format!("{} · {turns}", head.id));
-        if head.state != "live" {
-            id = id.with(Look::Warning, format!(" · {}", head.state));
-        }
+        let id = match head.state.as_str() {
+            "lost" => Text::of(Look::Dim, &head.id)
+                .with(Look::Warning, " · lost: only its prompts are known"),
+            state => {
+                let turns = count(head.turns, "turn");
+                let id = Text::of(Look::Dim, format!("{} · {turns}", head.id));
+                if state == "live" { id } else { id.with(Look::Warning, format!(" · {state}")) }
+            }
+        };
         self.context.output.line(Text::of(Look::Bold, title(head, self.width())))?;
         for line in joined(&facts, self.room(0)) {
             self.context.output.laid_out(&Text::of(Look::Dim, line))?;

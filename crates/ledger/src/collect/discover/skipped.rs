@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use quipu_transcript::format::Part;
 
 use super::RootPath;
-use crate::wire::{DAMAGED, ODD, SkippedFiles, UNREADABLE};
+use crate::wire::{DAMAGED, ODD, OUTSIDE, SkippedFiles, UNREADABLE};
 
 /// Something that was seen and not collected.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +24,8 @@ pub(crate) enum Reason {
     Denied,
     /// A symlink that leads out of its root, or nowhere.
     LeavesRoot,
+    /// A symlink into another root, where it is looked for anyway.
+    OtherRoot,
     /// The same file as another one that is collected.
     SameFile,
     /// Not a regular file.
@@ -43,7 +45,7 @@ pub(crate) enum Reason {
 impl Reason {
     /// Whether the file was read all the same, as far as that goes.
     pub(crate) fn is_read(&self) -> bool {
-        matches!(self, Reason::Damaged(_) | Reason::Odd(_) | Reason::NotATranscript)
+        matches!(self, Reason::Damaged(_) | Reason::Odd(_))
     }
 
     /// The reason in words.
@@ -51,7 +53,8 @@ impl Reason {
         match self {
             Reason::LeftOut(why) => (*why).to_owned(),
             Reason::Denied => "holds secrets; never opened".to_owned(),
-            Reason::LeavesRoot => "symbolic link that leaves its root; not followed".to_owned(),
+            Reason::LeavesRoot => OUTSIDE.to_owned(),
+            Reason::OtherRoot => "symbolic link into another root".to_owned(),
             Reason::SameFile => "the same file as another one".to_owned(),
             Reason::NotAFile => "not a regular file".to_owned(),
             Reason::Unreadable(why) => format!("{UNREADABLE}{why}"),

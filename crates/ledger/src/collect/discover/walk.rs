@@ -18,6 +18,8 @@ pub(super) struct Walk<'a> {
     pub(super) format: &'static dyn Format,
     pub(super) selection: Selection,
     pub(super) root: &'a Path,
+    /// All roots there are.
+    pub(super) roots: &'a [RootPath],
     pub(super) discovery: &'a mut Discovery,
     /// Folders reached through symlinks, so that a loop of links ends.
     pub(super) folders: HashSet<(u64, u64)>,
@@ -92,7 +94,7 @@ impl Walk<'_> {
             return self.skip(path, Reason::LeavesRoot);
         };
         let Ok(inside) = target.strip_prefix(self.root) else {
-            return self.skip(path, Reason::LeavesRoot);
+            return self.skip(path, self.outside(&target));
         };
         if names::is_denied(inside.as_os_str().as_bytes()) {
             return self.skip(path, Reason::Denied);
@@ -120,6 +122,17 @@ impl Walk<'_> {
             self.skip(path, Reason::NotAFile);
         }
         self.is_link = was_link;
+    }
+
+    /// Why a link to a place outside the root is not followed.
+    fn outside(&self, target: &Path) -> Reason {
+        let is_there = |root: &&RootPath| {
+            root.format.name() == self.format.name() && target.starts_with(&root.path)
+        };
+        match self.roots.iter().find(is_there) {
+            Some(_) => Reason::OtherRoot,
+            None => Reason::LeavesRoot,
+        }
     }
 
     fn file(&mut self, path: Vec<u8>, part: Part, is_probe: bool, meta: &Metadata) {

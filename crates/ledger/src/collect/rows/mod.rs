@@ -130,13 +130,13 @@ impl Sync<'_> {
             return Ok(());
         }
         self.report.gone += plan.gone.len() as u64;
-        let mut writer = Writer::new(self.roots, &[], self.forgotten);
+        let mut writer = Writer::new(self.roots, &[], self.forgotten, self.report);
         self.ledger.write(|tx| {
             writer.begin(tx)?;
             writer.changes(tx, &plan)?;
             writer.end(tx)
         })?;
-        self.report.add(&writer.written, writer.fold.problems);
+        self.report.add(&writer.written, &writer.fold);
         Ok(())
     }
 
@@ -317,7 +317,7 @@ impl Sync<'_> {
             }
             None => None,
         };
-        let mut writer = Writer::new(self.roots, &[], self.forgotten);
+        let mut writer = Writer::new(self.roots, &[], self.forgotten, self.report);
         self.ledger.write(|tx| {
             writer.begin(tx)?;
             let (source, generation) =
@@ -336,7 +336,7 @@ impl Sync<'_> {
             position::move_row_cursor(tx, generation, &rows)?;
             writer.end(tx)
         })?;
-        self.report.add(&writer.written, writer.fold.problems);
+        self.report.add(&writer.written, &writer.fold);
         Ok(())
     }
 }

@@ -32,7 +32,7 @@ impl Sync<'_> {
         seen: &mut Seen,
     ) -> Result<usize, Stop> {
         let ours = Ledger::open_read_only(self.ledger.path())?;
-        let mut writer = Writer::new(self.roots, jobs, self.forgotten);
+        let mut writer = Writer::new(self.roots, jobs, self.forgotten, self.report);
         let has_changed = Cell::new(false);
         let mut work = Work::default();
         let mut stop: Option<Refusal> = None;
@@ -115,7 +115,7 @@ impl Sync<'_> {
         self.report.lines_parsed += work.lines_parsed;
         let dropped = write::dropped(&writer.progress);
         self.report.sources_changed += jobs.len().saturating_sub(dropped) as u64;
-        self.report.add(&writer.written, writer.fold.problems);
+        self.report.add(&writer.written, &writer.fold);
         match stop.or_else(|| has_changed.get().then(changed)) {
             Some(stop) => Err(stop.into()),
             None if is_cut => Err(Stop::OutOfTime),

@@ -4,20 +4,24 @@ use rusqlite::Connection;
 
 use crate::Result;
 use crate::ids::SessionRow;
-use crate::query::{forks, listed, prompts, tails};
+use crate::query::{forks, listed, lost, prompts, tails};
 use crate::wire::StoryHead;
 
 pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> {
     let mut head = conn.query_row(
-        "SELECT s.format, s.agent, s.session_id, s.key, part, state, parent_id, fork_of, continued_in,
-                project, cwd, git_branch, model,
+        concat!(
+            "SELECT s.format, s.agent, s.session_id, s.key, part, state, parent_id, fork_of,
+                continued_in, project, ",
+            lost::cwd!(),
+            " AS cwd, git_branch, model,
                 coalesce(title, (SELECT k.title FROM session_keys k
                                   WHERE k.session_id = s.session_id AND k.format = s.format
                                     AND k.agent = s.agent AND k.title IS NOT NULL
                                   ORDER BY k.updated_at DESC LIMIT 1)) AS title,
                 first_prompt, started_at, updated_at,
                 entries, turns, tool_calls, compactions
-           FROM sessions s WHERE id = ?1",
+           FROM sessions s WHERE id = ?1"
+        ),
         [session],
         |row| {
             let count = |column: &str| row.get::<_, i64>(column).map(|n| n.max(0).cast_unsigned());
@@ -62,6 +66,11 @@ pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> 
                 head.first_prompt.get_or_insert_with(|| tail.prose().to_owned());
             }
         }
+    }
+    let known = lost::prompts(conn, session, prompts::LONGEST_PROMPT)?;
+    head.first_prompt = head.first_prompt.or_else(|| known.first().cloned());
+    if head.title.is_none() {
+        head.title = lost::telling(&known).cloned();
     }
     if head.title.is_none() {
         head.title = prompts::real_prompt(conn, session)?.or_else(|| head.first_prompt.clone());

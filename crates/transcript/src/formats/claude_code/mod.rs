@@ -36,7 +36,7 @@ impl Format for ClaudeCode {
     }
 
     fn version(&self) -> u32 {
-        2
+        3
     }
 
     fn roots(&self) -> &'static [Root] {

@@ -4,6 +4,7 @@
 //! along, never decoded into a path (`/a-b` and `/a/b` have the same one).
 
 use crate::format::{Claim, Node, Origin, Part};
+use crate::formats::spelled;
 use crate::names;
 
 /// What to do with a path relative to the root.
@@ -22,12 +23,12 @@ pub(super) fn origin(path: &[u8]) -> Origin {
     let parts = components(path);
     let place = place(&parts);
     let project = match &place {
-        Place::Top { slug, .. } | Place::Beside { slug, .. } => Some(lossy(slug)),
+        Place::Top { slug, .. } | Place::Beside { slug, .. } => Some(spelled(slug)),
         Place::History | Place::Elsewhere => None,
     };
     let (part, session, parent) = match place {
         Place::Top { slug, file } => {
-            let (slug, stem) = (lossy(slug), lossy(without_suffix(file, b".jsonl")));
+            let (slug, stem) = (spelled(slug), spelled(without_suffix(file, b".jsonl")));
             match top_part(file) {
                 // Nothing but a UUID is unique across projects.
                 Some(Part::Transcript) if is_uuid(without_suffix(file, b".jsonl")) => {
@@ -38,19 +39,19 @@ pub(super) fn origin(path: &[u8]) -> Origin {
             }
         }
         Place::Beside { session, below, .. } => match beside_part(below) {
-            Some(Part::ToolOutput) => (Part::ToolOutput, Some(lossy(session)), None),
+            Some(Part::ToolOutput) => (Part::ToolOutput, Some(spelled(session)), None),
             Some(part) => {
-                let session = lossy(session);
+                let session = spelled(session);
                 let below = below.get(1..).unwrap_or_default().join(&b'/');
                 let stem = without_suffix(without_suffix(&below, b".jsonl"), b".meta.json");
-                (part, Some(format!("{session}/{}", lossy(stem))), Some(session))
+                (part, Some(format!("{session}/{}", spelled(stem))), Some(session))
             }
             None => (Part::Transcript, None, None),
         },
         Place::History => (Part::PromptHistory, None, None),
         Place::Elsewhere => (Part::Transcript, None, None),
     };
-    let name = parts.last().map(|name| lossy(name)).unwrap_or_default();
+    let name = parts.last().map(|name| spelled(name)).unwrap_or_default();
     Origin { session, parent, project, ..Origin::of(part, name) }
 }
 
@@ -158,16 +159,17 @@ fn beside_part(below: &[&[u8]]) -> Option<Part> {
     }
 }
 
+/// The names in a path. A root may be the folder of projects itself, because `projects` may be a link
+/// to anywhere: what begins like a slug at the top of a root is a project. Claude Code's own folder
+/// has nothing of such a name.
 fn components(path: &[u8]) -> Vec<&[u8]> {
-    path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect()
+    let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
+    let is_slug = parts.clone().next().is_some_and(|first| first.starts_with(b"-"));
+    is_slug.then_some(&b"projects"[..]).into_iter().chain(parts).collect()
 }
 
 fn without_suffix<'p>(name: &'p [u8], suffix: &[u8]) -> &'p [u8] {
     name.strip_suffix(suffix).unwrap_or(name)
-}
-
-fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn is_uuid(name: &[u8]) -> bool {
@@ -234,6 +236,7 @@ mod tests {
             "settings.local.json",
             "projects/-a/.env",
             "projects/-a/x/tool-results/server.pem",
+            "projects/-a/x/tool-results/credentials.json",
             "projects/-a/x/subagents/private.key",
         ] {
             assert_eq!(file(path), Claim::Deny, "{path}");
@@ -286,9 +289,36 @@ mod tests {
             claim(b"projects/\xff\xfe/a\x80.jsonl", Node::File),
             Claim::Probe(Part::Transcript)
         );
-        assert_eq!(
-            origin(b"projects/\xff/a\x80.jsonl").session.as_deref(),
-            Some("\u{fffd}/a\u{fffd}")
-        );
+        assert_eq!(origin(b"projects/\xff/a\x80.jsonl").session.as_deref(), Some("\\xFF/a\\x80"));
+    }
+
+    #[test]
+    fn names_that_are_no_text_stay_apart() {
+        let session = |path: &[u8]| origin(path).session;
+        assert_ne!(session(b"projects/-p/inv\xff.jsonl"), session(b"projects/-p/inv\xfe.jsonl"));
+    }
+
+    #[test]
+    fn a_root_may_be_the_folder_of_projects() {
+        for below in [
+            format!("{ID}.jsonl"),
+            "agent-1.jsonl".to_owned(),
+            "notes.jsonl".to_owned(),
+            "sessions-index.json".to_owned(),
+            "memory/MEMORY.md".to_owned(),
+            format!("{ID}/subagents/agent-7.jsonl"),
+            format!("{ID}/tool-results/x.txt"),
+            format!("{ID}/tool-results/server.pem"),
+        ] {
+            let (alone, whole) = (format!("-a/{below}"), format!("projects/-a/{below}"));
+            assert_eq!(file(&alone), file(&whole), "{below}");
+            assert_eq!(origin(alone.as_bytes()), origin(whole.as_bytes()), "{below}");
+        }
+        assert_eq!(directory("-a"), Claim::Enter);
+        assert_eq!(directory(&format!("-a/{ID}/subagents")), Claim::Enter);
+        // Whatever else lies at the top is none of ours.
+        assert_eq!(directory("a"), Claim::Ignore);
+        assert_eq!(file(&format!("a/{ID}.jsonl")), Claim::Ignore);
+        assert_eq!(file("-a.jsonl"), Claim::Ignore);
     }
 }

@@ -6,6 +6,7 @@
 use super::archives::{self, COLD, IMPORTED};
 use super::notes;
 use crate::format::{Archive, Claim, Node, Origin, Part};
+use crate::formats::spelled;
 use crate::names;
 use crate::rows;
 
@@ -135,12 +136,12 @@ fn is_archive(folder: &[&[u8]]) -> bool {
 pub(super) fn origin(path: &[u8]) -> Origin {
     let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
     let name = parts.last().copied().unwrap_or_default();
-    let mut origin = Origin::of(Part::Transcript, text(name));
+    let mut origin = Origin::of(Part::Transcript, spelled(name));
     // A session in the database: no such file exists, but it is named like one.
     if let [b"agents", agent, b"agent", DATABASE, name] = parts.as_slice() {
         if let Some((stem, archive)) = archives::transcript(name) {
-            origin.agent = Some(text(agent));
-            origin.session = Some(rows::session(&text(stem)));
+            origin.agent = Some(spelled(agent));
+            origin.session = Some(rows::session(&spelled(stem)));
             origin.archive = archive;
         }
         return origin;
@@ -149,10 +150,10 @@ pub(super) fn origin(path: &[u8]) -> Origin {
         origin.part = part;
         match (part, parts.as_slice()) {
             (Part::Transcript, _) => name_transcript(&mut origin, &parts, name),
-            (Part::Index | Part::Database, [_, agent, ..]) => origin.agent = Some(text(agent)),
+            (Part::Index | Part::Database, [_, agent, ..]) => origin.agent = Some(spelled(agent)),
             (Part::Note, [folder, inside @ ..]) => {
-                origin.agent = notes::agent(folder).map(text);
-                origin.name = text(&inside.join(&b'/'));
+                origin.agent = notes::agent(folder).map(spelled);
+                origin.name = spelled(&inside.join(&b'/'));
             }
             _ => {}
         }
@@ -163,17 +164,17 @@ pub(super) fn origin(path: &[u8]) -> Origin {
 /// The session whose live transcript has that file name.
 pub(super) fn session_of(name: &[u8]) -> Option<String> {
     match archives::transcript(name)? {
-        (stem, None) => Some(archives::session(&text(stem))),
+        (stem, None) => Some(archives::session(&spelled(stem))),
         (_, Some(_)) => None,
     }
 }
 
 fn name_transcript(origin: &mut Origin, parts: &[&[u8]], name: &[u8]) {
     let Some((stem, archive)) = archives::transcript(name) else { return };
-    let stem = text(stem);
+    let stem = spelled(stem);
     let folder = parts.iter().rev().nth(1).copied().unwrap_or_default();
     origin.agent = Some(match parts {
-        [b"agents", agent, ..] => text(agent),
+        [b"agents", agent, ..] => spelled(agent),
         _ => archives::imported_agent(&stem).to_owned(),
     });
     // The name of a cold archive says nothing about its session.
@@ -184,16 +185,6 @@ fn name_transcript(origin: &mut Origin, parts: &[&[u8]], name: &[u8]) {
     } else {
         (Some(archives::session(&stem)), archive)
     };
-}
-
-/// A name as text. Bytes that are not UTF-8 are spelled out, so that two names stay two.
-fn text(name: &[u8]) -> String {
-    let mut text = String::with_capacity(name.len());
-    for chunk in name.utf8_chunks() {
-        text.push_str(chunk.valid());
-        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02X}")));
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,0 +1,56 @@
+//! Sessions that only a list of prompts knows: their transcripts were gone before anybody collected
+//! them. What the list says of them stands for what they would have said themselves; it is asked
+//! here and not kept in their rows, because a transcript that turns up knows better.
+
+use rusqlite::Connection;
+
+use crate::Result;
+use crate::ids::SessionRow;
+
+/// What has become of such a session.
+pub(crate) const LOST: &str = "lost";
+
+/// An expression: where the session `s` worked, and if it is lost, where its first prompt was typed.
+macro_rules! cwd {
+    () => {
+        "coalesce(nullif(s.cwd, ''), CASE s.state WHEN 'lost' THEN (
+             SELECT p.project FROM entry_rows e JOIN prompts p ON p.id = e.id
+              WHERE e.session = s.id AND p.project <> '' ORDER BY e.id LIMIT 1) END)"
+    };
+}
+pub(crate) use cwd;
+
+/// An expression: whether the session `s` is lost and some of its prompts are known.
+macro_rules! is_prompted {
+    () => {
+        "(s.state = 'lost' AND EXISTS (
+             SELECT 1 FROM entry_rows e JOIN prompts p ON p.id = e.id WHERE e.session = s.id))"
+    };
+}
+pub(crate) use is_prompted;
+
+/// The prompts that are known of a lost session, each up to `longest` characters, in order.
+pub(crate) fn prompts(
+    conn: &Connection,
+    session: SessionRow,
+    longest: usize,
+) -> Result<Vec<String>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT p.text FROM sessions s
+           JOIN entry_rows e ON e.session = s.id
+           JOIN prompts p ON p.id = e.id
+          WHERE s.id = ?1 AND s.state = ?2 ORDER BY e.id",
+    )?;
+    let mut rows = statement.query((session, LOST))?;
+    let mut prompts = Vec::new();
+    while let Some(row) = rows.next()? {
+        let text = row.get_ref(0)?.as_str().unwrap_or_default();
+        prompts.push(text.chars().take(longest).collect());
+    }
+    Ok(prompts)
+}
+
+/// Which of a session's prompts says best what it is about: the first that is more than a command.
+pub(crate) fn telling(prompts: &[String]) -> Option<&String> {
+    prompts.iter().find(|prompt| !prompt.starts_with('/')).or_else(|| prompts.first())
+}

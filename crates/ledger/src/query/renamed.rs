@@ -1,0 +1,36 @@
+//! Sessions whose file has got another name. They are called as it was called when it was first seen,
+//! or else everything that is known of them would have to move; the later names lead to them too.
+
+use quipu_transcript::format;
+use rusqlite::Connection;
+
+use crate::Result;
+use crate::ids::SessionRow;
+
+/// The sessions whose files were given this name, or one that begins so.
+pub(super) fn named(conn: &Connection, name: &str) -> Result<Vec<SessionRow>> {
+    let mut statement = conn.prepare(
+        "SELECT ss.session, s.format, p.path
+           FROM (SELECT source, path FROM source_paths UNION SELECT id, path FROM sources) p
+           JOIN sources s ON s.id = p.source AND s.kind = 'file' AND p.path <> s.first_path
+           JOIN session_sources ss ON ss.source = s.id
+          WHERE ss.part IN ('transcript', 'agent', 'subagent')",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut found: Vec<(bool, SessionRow)> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let format = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
+        let path = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
+        let id = format::by_name(format).and_then(|format| format.origin(path).session);
+        if let Some(id) = id.filter(|id| id.starts_with(name)) {
+            found.push((id == name, row.get(0)?));
+        }
+    }
+    if found.iter().any(|(is_exact, _)| *is_exact) {
+        found.retain(|(is_exact, _)| *is_exact);
+    }
+    let mut sessions: Vec<SessionRow> = found.into_iter().map(|(_, session)| session).collect();
+    sessions.sort_unstable();
+    sessions.dedup();
+    Ok(sessions)
+}
