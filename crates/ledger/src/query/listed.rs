@@ -6,8 +6,8 @@ use std::sync::Arc;
 use quipu_transcript::project::{Closeness, Name};
 use rusqlite::{Connection, OptionalExtension};
 
-use super::lost;
 use super::tails::{self, Tail};
+use super::{lost, prompts};
 use crate::Result;
 use crate::ids::SessionRow;
 
@@ -225,15 +225,11 @@ fn of_project(conn: &Connection, sessions: Vec<Listed>, name: &Name) -> Result<V
 
 /// Whether one of its first prompts names the project.
 fn speaks_of(conn: &Connection, session: SessionRow, name: &Name) -> Result<bool> {
-    let mut statement = conn.prepare_cached(
-        "SELECT m.text FROM turns t JOIN message_texts m ON m.id = t.id
-          WHERE t.session = ?1 ORDER BY t.id LIMIT ?2",
-    )?;
-    let mut rows = statement.query((session, PROMPTS as i64))?;
-    while let Some(row) = rows.next()? {
-        if name.is_in(row.get_ref(0)?.as_str().unwrap_or_default()) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let (mut left, mut is_said) = (PROMPTS, false);
+    prompts::each(conn, session, prompts::Order::First, |text| {
+        left -= 1;
+        is_said |= name.is_in(text);
+        left > 0 && !is_said
+    })?;
+    Ok(is_said)
 }

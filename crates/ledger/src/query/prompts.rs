@@ -13,10 +13,8 @@ pub(super) const LONGEST_PROMPT: usize = 500;
 
 /// The first prompt that is more than a command.
 pub(super) fn real_prompt(conn: &Connection, session: SessionRow) -> Result<Option<String>> {
-    let first = "SELECT t.id, m.text FROM turns t LEFT JOIN message_texts m ON m.id = t.id
-                  WHERE t.session = ?1 ORDER BY t.id";
     let mut real = None;
-    each(conn, first, session, |text| {
+    each(conn, session, Order::First, |text| {
         if !text.is_empty() && !text.starts_with('/') {
             real = Some(text.to_owned());
         }
@@ -27,10 +25,8 @@ pub(super) fn real_prompt(conn: &Connection, session: SessionRow) -> Result<Opti
 
 /// The last prompts, in order.
 pub(super) fn last_prompts(conn: &Connection, session: SessionRow) -> Result<Vec<String>> {
-    let last = "SELECT t.id, m.text FROM turns t LEFT JOIN message_texts m ON m.id = t.id
-                 WHERE t.session = ?1 ORDER BY t.id DESC";
     let mut prompts = Vec::new();
-    each(conn, last, session, |text| {
+    each(conn, session, Order::Last, |text| {
         prompts.push(text.chars().take(LONGEST_PROMPT).collect());
         prompts.len() < LAST_PROMPTS
     })?;
@@ -38,14 +34,34 @@ pub(super) fn last_prompts(conn: &Connection, session: SessionRow) -> Result<Vec
     Ok(prompts)
 }
 
+/// Which prompts come first.
+#[derive(Clone, Copy)]
+pub(super) enum Order {
+    First,
+    Last,
+}
+
 /// Tells of each prompt that has a text, until that is enough.
-fn each(
+pub(super) fn each(
     conn: &Connection,
-    turns: &str,
     session: SessionRow,
+    order: Order,
     mut go_on: impl FnMut(&str) -> bool,
 ) -> Result<()> {
-    let mut statement = conn.prepare_cached(turns)?;
+    // Further prompts of a line are numbered apart; nearly no session has any.
+    let is_in_order: bool = conn
+        .prepare_cached("SELECT coalesce(max(id) < (1 << 40), TRUE) FROM turns WHERE session = ?1")?
+        .query_row([session], |row| row.get(0))?;
+    let turns = match (order, is_in_order) {
+        (Order::First, true) => "ORDER BY t.id",
+        (Order::First, false) => "ORDER BY t.id % (1 << 40), t.id",
+        (Order::Last, true) => "ORDER BY t.id DESC",
+        (Order::Last, false) => "ORDER BY t.id % (1 << 40) DESC, t.id DESC",
+    };
+    let mut statement = conn.prepare_cached(&format!(
+        "SELECT t.id, m.text FROM turns t LEFT JOIN message_texts m ON m.id = t.id
+          WHERE t.session = ?1 {turns}"
+    ))?;
     let mut rows = statement.query([session])?;
     while let Some(row) = rows.next()? {
         let wants_more = match row.get_ref(1)?.as_str() {

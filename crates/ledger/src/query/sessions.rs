@@ -294,8 +294,9 @@ struct Turns {
 }
 
 fn turns(conn: &Connection, session: SessionRow, tails: &[Arc<Tail>]) -> Result<Turns> {
-    let mut statement =
-        conn.prepare_cached("SELECT id, parent, model FROM turns WHERE session = ?1 ORDER BY id")?;
+    let mut statement = conn.prepare_cached(
+        "SELECT id, parent, model FROM turns WHERE session = ?1 ORDER BY id % (1 << 40), id",
+    )?;
     let mut found: Vec<(EntryId, Option<EntryId>, Option<String>)> = statement
         .query_map([session], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
         .collect::<Result<_, _>>()?;

@@ -5,6 +5,7 @@ use quipu_transcript::search::snippet;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::index::columns;
+use super::nearby;
 use super::outputs;
 use super::pattern::Pattern;
 use super::texts::{Texts, by_column};
@@ -12,7 +13,7 @@ use crate::Result;
 use crate::ids::{EntryId, PackedId, SessionRow};
 use crate::query::sessions::title;
 use crate::query::{listed, lost, story};
-use crate::wire::{Nearby, SearchHit};
+use crate::wire::SearchHit;
 
 /// How much of a text is shown, in bytes.
 const WIDTH: usize = 240;
@@ -341,20 +342,25 @@ impl<'c> Teller<'c> {
         Ok(u64::try_from(number).ok().filter(|number| *number > 0))
     }
 
-    /// The turns of a session whose entries are not told in the order of collecting: it stands in
-    /// several files, or in one that was rewritten.
+    /// The turns of a session whose entries are not told in the order of their numbers: it stands in
+    /// several files, in one that was rewritten, or a line of it holds several prompts.
     fn pieced(&mut self, session: i64) -> Result<Option<&Vec<EntryId>>> {
         if let std::collections::hash_map::Entry::Vacant(vacant) = self.pieced.entry(session) {
-            let lives: i64 = self
+            let is_pieced: bool = self
                 .conn
                 .prepare_cached(
-                    "SELECT count(*) FROM session_sources ss JOIN generations g ON g.source = ss.source
-                      WHERE ss.session = ?1 AND ss.part IN ('transcript', 'agent', 'subagent')",
+                    "SELECT (SELECT count(*)
+                               FROM session_sources ss JOIN generations g ON g.source = ss.source
+                              WHERE ss.session = ?1
+                                AND ss.part IN ('transcript', 'agent', 'subagent')) > 1
+                         OR (SELECT max(id) FROM turns WHERE session = ?1) >= (1 << 40)",
                 )?
-                .query_row([session], |row| row.get(0))?;
-            vacant.insert(match lives {
-                ..=1 => None,
-                _ => Some(story::turns_told(self.conn, SessionRow(session))?),
+                .query_row([session], |row| {
+                    Ok(row.get::<_, Option<bool>>(0)?.unwrap_or_default())
+                })?;
+            vacant.insert(match is_pieced {
+                false => None,
+                true => Some(story::turns_told(self.conn, SessionRow(session))?),
             });
         }
         Ok(self.pieced.get(&session).and_then(Option::as_ref))
@@ -401,37 +407,14 @@ impl<'c> Teller<'c> {
 
     /// What stands before and after a hit in its session.
     fn nearby(&mut self, session: i64, hit: &mut SearchHit) -> Result<()> {
-        for is_before in [true, false] {
-            let (side, order) = if is_before { ("<", "DESC") } else { (">", "ASC") };
-            let mut statement = self.conn.prepare_cached(&format!(
-                "SELECT e.id, nullif(k.role, ''), e.time
-                   FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
-                  WHERE e.session = ?1 AND e.id {side} ?2 AND e.id > 0 AND k.role <> ''
-                    AND k.is_meta = 0 AND e.superseded_by IS NULL
-                  ORDER BY e.id {order} LIMIT ?3"
-            ))?;
-            let mut rows = statement.query((session, hit.number, self.around as i64))?;
-            let mut found = Vec::new();
-            while let Some(row) = rows.next()? {
-                found.push(Nearby {
-                    number: row.get(0)?,
-                    is_before,
-                    role: row.get(1)?,
-                    time: row.get(2)?,
-                    text: String::new(),
-                });
-            }
-            if is_before {
-                found.reverse();
-            }
-            for mut near in found {
-                let text = self.texts.of(EntryId(near.number))?;
-                let said = by_column(&text).into_iter().find(|(_, _, text)| !text.is_empty());
-                near.text = said
-                    .map(|(_, _, text)| snippet::around(text, &[], NEARBY_WIDTH).text)
-                    .unwrap_or_default();
-                hit.around.push(near);
-            }
+        let found = nearby::around(self.conn, session, EntryId(hit.number), self.around)?;
+        for mut near in found {
+            let text = self.texts.of(EntryId(near.number))?;
+            let said = by_column(&text).into_iter().find(|(_, _, text)| !text.is_empty());
+            near.text = said
+                .map(|(_, _, text)| snippet::around(text, &[], NEARBY_WIDTH).text)
+                .unwrap_or_default();
+            hit.around.push(near);
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ mod hits;
 pub(crate) mod index;
 mod leading;
 mod matching;
+mod nearby;
 mod newest;
 mod one_word;
 mod outputs;

@@ -53,3 +53,4 @@ mod unread;
 mod usage;
 mod versions;
 mod watching;
+mod welds;

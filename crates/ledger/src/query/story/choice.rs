@@ -33,6 +33,8 @@ pub(super) struct Chosen<'c> {
     conn: &'c Connection,
     choice: &'c Choice,
     turn: Option<EntryId>,
+    /// Records of which a further entry is of that turn.
+    welded: HashSet<Seq>,
     entry: Option<EntryId>,
     start: u64,
     branch: Option<Branch>,
@@ -79,7 +81,11 @@ impl<'c> Chosen<'c> {
                 response: None,
             }),
         };
-        Ok(Chosen { conn, choice, turn, entry, start, branch })
+        let welded = match turn {
+            Some(turn) => welded(conn, session, turn)?,
+            None => HashSet::default(),
+        };
+        Ok(Chosen { conn, choice, turn, welded, entry, start, branch })
     }
 
     /// The position before which nothing is wanted.
@@ -114,7 +120,9 @@ impl<'c> Chosen<'c> {
             // The record may hold it among others.
             return row.id.seq() == entry.seq() && (row.id == entry || entry.seq().is_some());
         }
-        row.may_speak() && (self.turn.is_none() || row.turn == self.turn || row.is_repeated)
+        let is_welded = || row.id.seq().is_some_and(|seq| self.welded.contains(&seq));
+        row.may_speak()
+            && (self.turn.is_none() || row.turn == self.turn || row.is_repeated || is_welded())
     }
 
     /// Whether an entry is on the branch. What hangs off the way and is no way of its own belongs
@@ -261,4 +269,13 @@ pub(super) fn find_entry(conn: &Connection, session: SessionRow, name: &str) -> 
 /// The record of an entry.
 pub(super) fn seq_of(entry: i64) -> Option<Seq> {
     EntryId(entry).seq()
+}
+
+/// Records whose first entry is not all that they say to a turn.
+fn welded(conn: &Connection, session: SessionRow, turn: EntryId) -> Result<HashSet<Seq>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT id FROM entry_rows WHERE session = ?1 AND turn = ?2 AND id >= (1 << 40)",
+    )?;
+    let entries = statement.query_map((session, turn), |row| row.get::<_, EntryId>(0))?;
+    entries.filter_map(|entry| entry.map(EntryId::seq).transpose()).map(|seq| Ok(seq?)).collect()
 }

@@ -1,0 +1,74 @@
+//! Several records on one line: each has its place in the conversation, whoever asks.
+
+use quipu_ledger::{Choice, SearchRequest, Story};
+use quipu_transcript::search::query as words;
+
+use crate::home::*;
+
+const ANIMALS: [&str; 6] = ["alpaca", "vicuna", "guanaco", "llama", "camel", "dromedary"];
+
+/// Six prompts, the second to fourth on one line.
+fn home() -> Home {
+    let home = Home::quick();
+    let mut text = String::new();
+    for (number, animal) in (1..).zip(ANIMALS) {
+        let parent = (number > 1).then(|| uuid(number - 1));
+        let line = line("user", &uuid(number), parent.as_deref(), animal);
+        text += match number {
+            2 | 3 => line.trim_end(),
+            _ => &line,
+        };
+    }
+    home.write(MAIN, text);
+    home.sync();
+    home
+}
+
+fn search(home: &Home, text: &str, around: usize) -> quipu_ledger::wire::SearchHit {
+    let now = "2026-11-16T08:30:00[UTC]".parse().unwrap();
+    let query = words::parse(text, &now).unwrap();
+    let request = SearchRequest { query, around, ..SearchRequest::default() };
+    quipu_ledger::search(&home.open(), &request).unwrap().hits.into_iter().next().unwrap()
+}
+
+#[test]
+fn a_hit_leads_to_its_turn() {
+    let home = home();
+    for (number, animal) in (1..).zip(ANIMALS) {
+        let turn = search(&home, animal, 0).turn;
+        assert_eq!(turn, Some(number), "{animal}");
+        let ledger = home.open();
+        let story = Story::find(&ledger, SESSION).unwrap();
+        let mut told = Vec::new();
+        let choice = Choice { turn, ..Choice::default() };
+        story
+            .tell(&choice, &mut |item| {
+                told.push(item.id.as_deref().unwrap_or_default().to_owned());
+                std::ops::ControlFlow::Continue(())
+            })
+            .unwrap();
+        assert_eq!(told, [uuid(number as u32)], "{animal}");
+    }
+}
+
+#[test]
+fn neighbours_are_those_in_the_file() {
+    let home = home();
+    for (at, animal) in ANIMALS.iter().enumerate() {
+        let around = search(&home, animal, 2).around;
+        let before: Vec<&str> =
+            around.iter().filter(|near| near.is_before).map(|near| near.text.as_str()).collect();
+        let after: Vec<&str> =
+            around.iter().filter(|near| !near.is_before).map(|near| near.text.as_str()).collect();
+        assert_eq!(before, ANIMALS[at.saturating_sub(2)..at], "{animal}");
+        assert_eq!(after, ANIMALS[at + 1..(at + 3).min(ANIMALS.len())], "{animal}");
+    }
+}
+
+#[test]
+fn the_last_prompts_are_the_last_in_the_file() {
+    let home = home();
+    let sessions = quipu_ledger::sessions(&home.open(), &Default::default(), None).unwrap();
+    assert_eq!(sessions.sessions[0].last_prompts, ANIMALS[3..]);
+    assert_eq!(sessions.sessions[0].title.as_deref(), Some(ANIMALS[0]));
+}
