@@ -258,7 +258,9 @@ impl Counts {
             .prepare_cached(
                 "SELECT u.input + u.output + u.cache_read + u.cache_write
                    FROM entry_rows e JOIN usage_rows u ON u.entry = e.id
-                  WHERE e.session = ?1 AND e.id >= ?2 ORDER BY e.id DESC LIMIT 1",
+                   JOIN kinds k ON k.id = e.kind
+                  WHERE e.session = ?1 AND e.id >= ?2 AND k.role = 'assistant' AND NOT k.is_mirror
+                  ORDER BY e.id DESC LIMIT 1",
             )?
             .query_row((session, first), |row| row.get(0))
             .optional()?;

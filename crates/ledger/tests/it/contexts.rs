@@ -148,6 +148,28 @@ fn claude_code_sessions_have_contexts() {
     assert_eq!(roles, ["user", "assistant"]);
 }
 
+/// Long sessions are read in several parts at once.
+#[test]
+fn the_model_of_a_long_session_is_that_of_its_last_answer() {
+    let home = Home::quick();
+    let words = "word ".repeat(2000);
+    let mut text = String::new();
+    for number in 1..=400 {
+        let parent = (number > 1).then(|| uuid(number - 1));
+        let role = if number % 2 == 1 { "user" } else { "assistant" };
+        let model = if number <= 200 { "first-model" } else { "last-model" };
+        text += &line(role, &uuid(number), parent.as_deref(), &words).replace(
+            "\"role\":\"assistant\"",
+            &format!("\"role\":\"assistant\",\"id\":\"msg{number}\",\"model\":\"{model}\""),
+        );
+    }
+    home.write(MAIN, text);
+    home.sync();
+    let context = printed(&home, SESSION, None);
+    assert_eq!(context["messages"].as_array().unwrap().len(), 400);
+    assert_eq!(context["model"]["modelId"], "last-model");
+}
+
 #[test]
 fn a_session_of_prompts_alone_has_none() {
     let home = Home::new();

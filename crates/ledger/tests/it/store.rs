@@ -484,6 +484,25 @@ fn r63_what_is_imported_does_not_lead_to_other_agents() {
 }
 
 #[test]
+fn how_full_the_context_is_says_the_last_answer() {
+    let home = Home::quick();
+    let (mut store, session) = store(&home);
+    store.append(&session, &user("hi"), Append::default()).unwrap();
+    let first = store.append(&session, &answer("ho"), Append::default()).unwrap().id;
+    let usage = json!({"input": 10, "output": 10, "cacheRead": 500, "cacheWrite": 0,
+        "totalTokens": 520});
+    for entry in [
+        json!({"type": "compaction", "summary": "s", "firstKeptEntryId": first, "tokensBefore": 9,
+               "usage": usage}),
+        json!({"type": "usage", "usage": usage}),
+    ] {
+        store.append(&session, &entry.to_string(), Append::default()).unwrap();
+    }
+    let meta = store.meta(&session).unwrap();
+    assert_eq!(meta["totalTokens"], 10);
+}
+
+#[test]
 fn metadata_is_patched_checked_counted_and_kept() {
     let home = Home::quick();
     let (mut store, session) = store(&home);

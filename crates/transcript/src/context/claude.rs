@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::plan::{self, Plan, Step};
-use super::row::{self, Kind, Models, Parent, Row};
+use super::row::{self, Kind, ModelId, Models, Parent, Row};
 use super::tree::Tree;
 use crate::entry::{self, Block, Entry};
 use crate::format::{Format, Origin, Part};
@@ -25,7 +25,7 @@ pub(super) struct Piece {
     who: Who,
     /// The response that it is a block of.
     response: Option<Box<str>>,
-    model: Option<usize>,
+    pub(super) model: Option<ModelId>,
     calls: Vec<Box<str>>,
     results: Vec<Box<str>>,
     /// Of a boundary: the first line that was preserved, and the last line before it.

@@ -23,8 +23,13 @@ pub(super) struct Row {
 impl Row {
     /// The same row with its model's place in another list.
     pub(super) fn with_models(mut self, places: &[ModelId]) -> Row {
-        if let Kind::Message { model: Some(model), .. } | Kind::ModelChange(model) = &mut self.kind
-        {
+        let model = match &mut self.kind {
+            Kind::Message { model, .. } => model.as_mut(),
+            Kind::ModelChange(model) => Some(model),
+            Kind::Claude(piece) => piece.model.as_mut(),
+            _ => None,
+        };
+        if let Some(model) = model {
             *model = places.get(*model).copied().unwrap_or_default();
         }
         self
