@@ -76,12 +76,14 @@ impl Row {
         let [is_sidechain, is_summary, is_mirror, is_meta] = self.marks;
         match (self.kind.as_str(), self.role.as_deref()) {
             _ if is_sidechain => Some("sidechain"),
+            ("progress", Some(_)) => Some("sidechain"),
             ("compaction" | "branch_summary", _) => Some("summary"),
             _ if is_summary => Some("summary"),
             _ if is_mirror => Some("mirror"),
             ("custom_message", _) | (_, Some("system")) => Some("meta"),
             _ if is_meta => Some("meta"),
             ("history", _) => None,
+            ("queue-operation", Some("user")) => Some("queued"),
             (_, None) => Some("bookkeeping"),
             // Words beside a tool's result, and what a command said that the human ran.
             (_, Some("tool")) if place == "text" => Some("injected"),
@@ -407,7 +409,7 @@ impl<'c> Teller<'c> {
                 "SELECT e.id, nullif(k.role, ''), e.time
                    FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
                   WHERE e.session = ?1 AND e.id {side} ?2 AND e.id > 0 AND k.role <> ''
-                    AND k.is_meta = 0 AND e.superseded_by IS NULL
+                    AND k.is_meta = 0 AND k.type <> 'progress' AND e.superseded_by IS NULL
                   ORDER BY e.id {order} LIMIT ?3"
             ))?;
             let mut rows = statement.query((session, hit.number, self.around as i64))?;
