@@ -375,6 +375,9 @@ pub struct Marks {
     pub is_side: bool,
     /// The human stopped the agent here.
     pub is_interrupt: bool,
+    /// The human's words while they wait for the agent to listen. Where it heard them, another
+    /// entry may say them again.
+    pub is_queued: bool,
 }
 
 /// What a record says about its session.

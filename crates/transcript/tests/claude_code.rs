@@ -612,6 +612,7 @@ fn summary_of(entry: &Entry<'_>) -> String {
         (marks.is_error, "error"),
         (marks.is_side, "side"),
         (marks.is_interrupt, "interrupt"),
+        (marks.is_queued, "queued"),
     ] {
         words.extend(is_set.then(|| name.to_owned()));
     }

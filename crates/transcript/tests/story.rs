@@ -266,6 +266,23 @@ fn prompts_that_were_queued_are_the_humans() {
 }
 
 #[test]
+fn words_in_the_queue_wait_until_the_session_is_known() {
+    let line = r#"{"type":"queue-operation","operation":"enqueue","content":"and tests"}"#;
+    claude(line, "");
+    assert_eq!(told(&ClaudeCode, line, Telling::FULL), "user: and tests");
+    // What the program queued is not the human's.
+    let task = r#"{"type":"queue-operation","operation":"enqueue","content":"{\"task_id\":\"a\",\"tool_use_id\":\"t\",\"task_type\":\"local_agent\"}"}"#;
+    assert_eq!(told(&ClaudeCode, task, Telling::FULL), "");
+}
+
+#[test]
+fn what_a_sub_agent_said_in_a_progress_line_is_folded() {
+    let line = r#"{"type":"progress","uuid":"p","parentToolUseID":"t","data":{"type":"agent_progress","agentId":"a","message":{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"Looking around."}]}}}}"#;
+    claude(line, "");
+    assert_eq!(told(&ClaudeCode, line, Telling::FULL), "assistant: Looking around.");
+}
+
+#[test]
 fn thinking_is_told_when_asked_for() {
     let line = r#"{"type":"assistant","uuid":"a","message":{"role":"assistant","content":[{"type":"thinking","thinking":"hm"}]}}"#;
     claude(line, "");

@@ -600,3 +600,48 @@ fn an_empty_path_is_not_what_a_call_is_about() {
         }
     }
 }
+
+/// What the human typed while a tool ran, and what a sub-agent did where its own file is gone: each
+/// is found, the command below the hit shows it, and nothing is told twice.
+#[test]
+fn words_that_stand_only_in_queues_and_progress_are_told_and_found() {
+    let home = Home::empty();
+    let line = |rest: &str| format!("{{\"sessionId\":\"{QUEUED}\",{rest}}}\n");
+    let lines = [
+        r#""type":"user","uuid":"u1","parentUuid":null,"timestamp":"2026-02-04T10:00:00.000Z","message":{"role":"user","content":"Start the build."}"#,
+        r#""type":"assistant","uuid":"a1","parentUuid":"u1","timestamp":"2026-02-04T10:00:01.000Z","message":{"id":"m1","role":"assistant","model":"opus","content":[{"type":"tool_use","id":"t1","name":"Task","input":{"prompt":"look"}}]}"#,
+        r#""type":"progress","uuid":"p1","parentUuid":"a1","timestamp":"2026-02-04T10:00:02.000Z","parentToolUseID":"t1","data":{"type":"agent_progress","agentId":"x","message":{"type":"assistant","message":{"id":"m2","role":"assistant","model":"haiku","content":[{"type":"text","text":"Looking for zebras."},{"type":"tool_use","id":"t2","name":"Grep","input":{"pattern":"okapi"}}]}}}"#,
+        r#""type":"progress","uuid":"p2","parentUuid":"p1","timestamp":"2026-02-04T10:00:03.000Z","parentToolUseID":"t1","data":{"type":"agent_progress","agentId":"x","message":{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t2","content":"a gazelle"}]}}}"#,
+        r#""type":"queue-operation","operation":"enqueue","timestamp":"2026-02-04T10:00:04.000Z","content":"also mind the wombats""#,
+        r#""type":"queue-operation","operation":"remove","timestamp":"2026-02-04T10:00:05.000Z""#,
+        r#""type":"queue-operation","operation":"enqueue","timestamp":"2026-02-04T10:00:06.000Z","content":"then ship it""#,
+        r#""type":"user","uuid":"u2","parentUuid":"p2","timestamp":"2026-02-04T10:00:07.000Z","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"done"}]}"#,
+        r#""type":"queue-operation","operation":"dequeue","timestamp":"2026-02-04T10:00:08.000Z""#,
+        r#""type":"user","uuid":"u3","parentUuid":"u2","timestamp":"2026-02-04T10:00:09.000Z","message":{"role":"user","content":"then ship it"}"#,
+    ];
+    let text: String = lines.iter().map(|rest| line(rest)).collect();
+    home.write(format!(".claude/projects/-home-alice-zoo/{QUEUED}.jsonl"), text);
+    home.run("sync");
+
+    let story = run(&home, "show 9aaa0001").stdout;
+    assert!(story.contains("❯ also mind the wombats\n  (typed while the agent worked)"), "{story}");
+    assert_eq!(story.matches("then ship it").count(), 1, "{story}");
+    assert!(story.contains("2 turns") && !story.contains("zebras"), "{story}");
+    assert!(story.contains("opus") && !story.contains("haiku") && !story.contains('↶'), "{story}");
+    let full = run(&home, "show 9aaa0001 --full").stdout;
+    assert_eq!(full.matches("then ship it").count(), 2, "{full}");
+    for word in ["zebras", "okapi", "gazelle", "wombats"] {
+        let found = run(&home, &format!("search {word}"));
+        let command =
+            found.stdout.lines().rev().find_map(|line| line.trim().strip_prefix("quipu "));
+        let command = command.unwrap_or_else(|| panic!("{word}: {found}"));
+        let shown = run(&home, command);
+        assert!(command.contains("--full") && shown.stdout.contains(word), "{command}: {shown}");
+        assert_eq!(run(&home, &format!("search --exact {word}")).code, 0);
+    }
+    // The sub-agent's calls are not this session's.
+    let head = run(&home, "sessions --all --json").stdout;
+    assert!(head.contains("\"tool_calls\":1"), "{head}");
+}
+
+const QUEUED: &str = "9aaa0001-0000-4000-8000-000000000001";

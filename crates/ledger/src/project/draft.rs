@@ -315,6 +315,8 @@ fn gather(entry: &Entry<'_>, bytes: u64) -> Gathered {
     let mut text = SearchText::default();
     let mut calls = Vec::new();
     let mut results = Vec::new();
+    // Calls that a note repeats are a sub-agent's, and counted in its own session.
+    let is_repeated = matches!(entry.kind, Kind::Note);
     for block in &entry.blocks {
         match block {
             Block::Text(words) => text.prose.push(words),
@@ -325,6 +327,9 @@ fn gather(entry: &Entry<'_>, bytes: u64) -> Gathered {
                     .input
                     .as_ref()
                     .and_then(|input| search::push_strings(&mut text.tool_input, input.get()));
+                if is_repeated {
+                    continue;
+                }
                 calls.push(DraftCall {
                     id: call.id.as_deref().map(Box::from),
                     name: call.name.as_ref().into(),
@@ -334,6 +339,9 @@ fn gather(entry: &Entry<'_>, bytes: u64) -> Gathered {
             }
             Block::ToolResult(result) => {
                 text.tool_result.push(&result.text);
+                if is_repeated {
+                    continue;
+                }
                 results.push(DraftResult {
                     call_id: result.call_id.as_deref().map(Box::from),
                     is_error: result.is_error,

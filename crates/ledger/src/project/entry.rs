@@ -441,6 +441,7 @@ fn count(session: &mut Session, place: &Place<'_>, entry: &DraftEntry) {
     }
     // Progress of a sub-agent names the sub-agent's model.
     if let (Some(Role::Assistant), Some(model)) = (entry.role, &entry.model)
+        && !entry.marks.is_side
         && columns.model.as_deref() != Some(model)
     {
         columns.model = Some(model.to_string());

@@ -3,13 +3,14 @@
 //! Records are read and decoded as they are told, so memory does not grow with the session and the
 //! first words come at once. `plan` says in which order, `rows` pages through what the projection
 //! knows of each entry, `choice` leaves out what is not wanted, `learn` adds what an entry does not
-//! know by itself, `outputs` what it has in another file, `rewind` notices where the conversation went back.
+//! know by itself, `outputs` what it has in another file, `queued` opens what stands nowhere else, `rewind` notices where the conversation went back.
 
 mod choice;
 mod head;
 mod learn;
 mod outputs;
 mod plan;
+mod queued;
 mod raw;
 mod rewind;
 mod rows;

@@ -77,12 +77,14 @@ impl Row {
         let [is_sidechain, is_summary, is_mirror, is_meta] = self.marks;
         match (self.kind.as_str(), self.role.as_deref()) {
             _ if is_sidechain => Some("sidechain"),
+            ("progress", Some(_)) => Some("sidechain"),
             ("compaction" | "branch_summary", _) => Some("summary"),
             _ if is_summary => Some("summary"),
             _ if is_mirror => Some("mirror"),
             ("custom_message", _) | (_, Some("system")) => Some("meta"),
             _ if is_meta => Some("meta"),
             ("history", _) => None,
+            ("queue-operation", Some("user")) => Some("queued"),
             (_, None) => Some("bookkeeping"),
             // Words beside a tool's result, and what a command said that the human ran.
             (_, Some("tool")) if place == "text" => Some("injected"),

@@ -8,7 +8,7 @@ use crate::wire::Nearby;
 
 /// What an entry is asked to be shown beside another; whether it speaks comes last.
 const COLUMNS: &str = "e.id, nullif(k.role, ''), e.time,
-    k.role <> '' AND k.is_meta = 0 AND e.superseded_by IS NULL AND e.session = ?1
+    k.role <> '' AND k.is_meta = 0 AND k.type <> 'progress' AND e.superseded_by IS NULL AND e.session = ?1
       FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind";
 
 /// Up to `count` entries before and after `entry`, in order.
@@ -25,7 +25,7 @@ pub(super) fn around(
         let mut statement = conn.prepare_cached(&format!(
             "SELECT {COLUMNS}
               WHERE e.session = ?1 AND e.id {side} ?2 AND e.id > 0 AND e.id < (1 << 40)
-                AND (e.id = ?2 OR (k.role <> '' AND k.is_meta = 0 AND e.superseded_by IS NULL))
+                AND (e.id = ?2 OR (k.role <> '' AND k.is_meta = 0 AND k.type <> 'progress' AND e.superseded_by IS NULL))
               ORDER BY e.id {order} LIMIT ?3"
         ))?;
         let mut rows = statement.query((session, line, count as i64 + 1))?;

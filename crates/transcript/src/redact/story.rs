@@ -33,6 +33,7 @@ impl Redactor {
             is_prompt: item.is_prompt,
             is_error: item.is_error,
             is_interrupt: item.is_interrupt,
+            is_queued: item.is_queued,
             is_provisional: item.is_provisional,
             is_absent: item.is_absent,
         }

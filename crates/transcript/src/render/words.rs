@@ -86,6 +86,7 @@ pub(super) fn folded(folded: Folded) -> &'static str {
         Folded::Mirror => "Copy of an answer, sent to a chat",
         Folded::Sidechain => "Sub-agent",
         Folded::Summary => "Summary of compacted history",
+        Folded::Queued => "Typed while the agent worked",
         Folded::Bookkeeping => "Bookkeeping",
     }
 }

@@ -53,6 +53,8 @@ pub struct StoryItem<'a> {
     pub is_error: bool,
     /// The human stopped the agent here.
     pub is_interrupt: bool,
+    /// Typed while the agent worked, and kept for it.
+    pub is_queued: bool,
     /// The conversation went back before this entry.
     pub rewind: Option<Rewind>,
     /// From a last line that has no newline yet: it may still change.
@@ -109,6 +111,9 @@ pub enum Folded {
     Sidechain,
     /// The text that stands for compacted history.
     Summary,
+    /// The human's words while they waited for the agent. Whoever knows the session opens those that
+    /// no other entry says.
+    Queued,
     /// Never part of a story: changes of model, state of extensions, titles, progress.
     Bookkeeping,
 }
@@ -121,6 +126,7 @@ impl Folded {
             Folded::Mirror => "mirror",
             Folded::Sidechain => "sidechain",
             Folded::Summary => "summary",
+            Folded::Queued => "queued",
             Folded::Bookkeeping => "bookkeeping",
         }
     }
@@ -302,7 +308,9 @@ impl StoryItem<'_> {
         let is_open = match self.folded {
             None => true,
             Some(Folded::Summary) => telling.compactions,
-            Some(Folded::Meta | Folded::Mirror | Folded::Sidechain) => telling.folded,
+            Some(Folded::Meta | Folded::Mirror | Folded::Sidechain | Folded::Queued) => {
+                telling.folded
+            }
             Some(Folded::Bookkeeping) => false,
         };
         is_open

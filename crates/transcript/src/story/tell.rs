@@ -21,6 +21,7 @@ pub fn tell<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> StoryItem<'e> {
         is_prompt: entry.marks.is_prompt,
         is_error: entry.marks.is_error,
         is_interrupt: entry.marks.is_interrupt,
+        is_queued: entry.marks.is_queued,
         ..StoryItem::default()
     }
 }
@@ -39,14 +40,19 @@ fn kind<'e>(entry: &'e Entry<'_>) -> ItemKind<'e> {
         }
         // A slash command that a newer release records as a system line is the human's.
         Kind::Note if entry.role == Some(Role::User) => ItemKind::Message,
+        // So is what a sub-agent said, wherever it was noted.
+        Kind::Note if is_heard(entry) => ItemKind::Message,
         _ => ItemKind::Note,
     }
 }
 
 fn folded(entry: &Entry<'_>) -> Option<Folded> {
     let marks = &entry.marks;
-    if marks.is_sidechain {
+    if marks.is_sidechain || is_heard(entry) {
         return Some(Folded::Sidechain);
+    }
+    if marks.is_queued {
+        return Some(Folded::Queued);
     }
     match &entry.kind {
         Kind::Compaction(_) | Kind::BranchSummary { .. } | Kind::Reset { .. } | Kind::Prompt => {
@@ -63,6 +69,11 @@ fn folded(entry: &Entry<'_>) -> Option<Folded> {
         Kind::Note if !entry.blocks.is_empty() => Some(Folded::Meta),
         _ => Some(Folded::Bookkeeping),
     }
+}
+
+/// Whether it repeats what a sub-agent said or was told.
+fn is_heard(entry: &Entry<'_>) -> bool {
+    matches!(entry.kind, Kind::Note) && entry.type_name == "progress" && entry.role.is_some()
 }
 
 /// Whether the words read as a command that was typed.

@@ -240,7 +240,10 @@ impl<'c> Page<'c> {
             }
             Some(Role::Assistant) => self.prose(&markdown(words, room), INDENT),
             _ => {
-                let lines = plain(words, Look::Plain, room);
+                let mut lines = plain(words, Look::Plain, room);
+                if item.is_queued {
+                    lines.push(Text::of(Look::Dim, "(typed while the agent worked)"));
+                }
                 self.marked(Text::of(Look::Accent, "❯ "), &lines)
             }
         }

@@ -11,6 +11,7 @@ use quipu_transcript::story::{
 use rusqlite::{Connection, OptionalExtension};
 
 use super::plan::Plan;
+use super::queued::Said;
 use super::rows::Row;
 use crate::Result;
 use crate::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow};
@@ -28,6 +29,7 @@ pub(super) struct Learned<'c> {
     error_words_count: bool,
     /// The last entry and its name: mostly the parent of the next.
     last: Option<(EntryId, String)>,
+    said: Said,
 }
 
 impl<'c> Learned<'c> {
@@ -50,6 +52,7 @@ impl<'c> Learned<'c> {
             error_words_count: format::by_name(&format)
                 .is_some_and(|format| format.error_words_count()),
             last: None,
+            said: Said::default(),
         })
     }
 
@@ -78,6 +81,11 @@ impl<'c> Learned<'c> {
         {
             item.is_absent =
                 self.conn.prepare_cached("SELECT 1 FROM absent WHERE seq = ?1")?.exists([seq])?;
+        }
+        self.said.unfold(self.conn, self.session, self.plan, row, item)?;
+        if item.type_name == "progress" {
+            // A sub-agent's calls are in its own session.
+            return Ok(());
         }
         let mut ordinal = 0;
         for piece in &mut item.pieces {

@@ -8,7 +8,7 @@
 //! anything but the prompt before it goes back behind that prompt, whether it has words or not.
 
 use quipu_transcript::entry::Role;
-use quipu_transcript::story::{ItemKind, Piece, Rewind, StoryItem};
+use quipu_transcript::story::{Folded, ItemKind, Piece, Rewind, StoryItem};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::learn::{self, Learned};
@@ -71,7 +71,8 @@ impl<'c> Rewinds<'c> {
             && self.spoken.is_some()
             && self.spoken_in.entries.is_empty()
             && (!self.is_answered || is_answer(item));
-        let may_go_back = !row.is_sidechain
+        let is_beside = is_beside(row, item);
+        let may_go_back = !is_beside
             && row.id.seq().is_some()
             && (item.is_prompt
                 || is_other_answer
@@ -95,13 +96,13 @@ impl<'c> Rewinds<'c> {
                 self.spoken_in = self.answer.clone();
             }
         }
-        self.is_answered |= is_first_answer && !row.is_sidechain;
+        self.is_answered |= is_first_answer && !is_beside;
         Ok(rewind)
     }
 
     /// Takes note of an item that is not told.
     pub(super) fn pass(&mut self, row: &Row, item: &StoryItem<'_>, response: Option<&str>) {
-        if row.is_sidechain {
+        if is_beside(row, item) {
             return;
         }
         if matches!(item.kind, ItemKind::Compaction(_) | ItemKind::Reset { .. }) {
@@ -193,6 +194,11 @@ impl<'c> Rewinds<'c> {
     fn is_beginning(&self, root: EntryId) -> Result<bool> {
         Ok(!self.conn.prepare_cached("SELECT 1 FROM compactions WHERE id = ?1")?.exists([root])?)
     }
+}
+
+/// Whether it is a sub-agent's, which goes its own ways.
+fn is_beside(row: &Row, item: &StoryItem<'_>) -> bool {
+    row.is_sidechain || item.folded == Some(Folded::Sidechain)
 }
 
 /// Whether the agent speaks.

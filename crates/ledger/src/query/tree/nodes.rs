@@ -147,7 +147,8 @@ impl Nodes {
             calls.insert(row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned());
         }
         let mut statement = conn.prepare_cached(
-            "SELECT e.id, e.parent, e.time, e.superseded_by, e.turn, k.role <> '', k.type,
+            "SELECT e.id, e.parent, e.time, e.superseded_by, e.turn,
+                    k.role <> '' AND k.type <> 'progress', k.type,
                     k.is_sidechain, EXISTS (SELECT 1 FROM message_texts m WHERE m.id = e.id),
                     EXISTS (SELECT 1 FROM compactions c WHERE c.id = e.id)
                FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind

@@ -8,7 +8,9 @@ use std::borrow::Cow;
 use super::envelope;
 use super::line::{AttachmentFields, HistoryLine, Line};
 use super::user::{open_envelopes, user};
-use crate::entry::{Block, Compaction, Entry, Kind, Parent, Response, Role, Says, Stop, TitleRank};
+use crate::entry::{
+    Block, Compaction, Entry, Kind, Marks, Parent, Response, Role, Says, Stop, TitleRank,
+};
 use crate::format::{Origin, Part};
 use crate::json::{self, Nullable, Odd, non_empty};
 use crate::message::Content;
@@ -216,16 +218,27 @@ fn progress<'a>(entry: &mut Entry<'a>, mut line: Line<'a>) {
     {
         entry.says.push(Says::Spawned { call, agent_id });
     }
-    // A sub-agent's answers are billed; where its own file is gone, this is the only bill.
-    let message = data.message.unwrap_or_default().0;
-    let billed = message.message.unwrap_or_default().0;
-    if let (Some(usage), Some(id)) = (billed.usage, non_empty(billed.id)) {
-        let model = non_empty(billed.model);
-        if model.as_deref() != Some("<synthetic>") {
-            entry.usage = Some(usage);
-            entry.response = Some(Response { id, request: non_empty(message.request_id) });
-            entry.model = model;
-        }
+    // Where a sub-agent's own file is gone, these are its only words and its only bill.
+    let heard = data.message.unwrap_or_default().0;
+    let Some(mut message) = heard.message else { return };
+    let (usage, id) = (message.usage.take(), non_empty(message.id.take()));
+    let model = non_empty(message.model.take());
+    let (time, is_error) = (entry.time, entry.marks.is_error);
+    message.fill(entry);
+    // What is said there is not an event of this session.
+    (entry.time, entry.marks.is_error) = (time, is_error);
+    (entry.stop, entry.usage, entry.response, entry.model) = (None, None, None, None);
+    if entry.blocks.is_empty() {
+        entry.role = None;
+    } else if entry.blocks.iter().any(|block| matches!(block, Block::ToolResult(_))) {
+        entry.role = Some(Role::Tool);
+    }
+    if let (Some(usage), Some(id)) = (usage, id)
+        && model.as_deref() != Some("<synthetic>")
+    {
+        entry.usage = Some(usage);
+        entry.response = Some(Response { id, request: non_empty(heard.request_id) });
+        entry.model = model;
     }
 }
 
@@ -266,14 +279,30 @@ fn queue_operation<'a>(entry: &mut Entry<'a>, mut line: Line<'a>) {
             entry.blocks = blocks;
             entry.marks.is_meta = true;
         }
-        // Everything else that is queued comes back as a line of its own.
+        // Most of what is queued comes back as a line of its own, but not what was heard while a
+        // tool ran: releases 2.1.30 to 2.1.49 write nothing but these words.
         Some("enqueue") => {
             if let [Block::Text(text)] = &*blocks {
                 entry.says.extend(spawned_task(text));
+                if is_task(text) {
+                    return;
+                }
             }
+            entry.blocks = blocks;
+            entry.role = Some(Role::User);
+            let marks = entry.marks;
+            let is_queued = open_envelopes(entry);
+            entry.marks = Marks { is_queued, is_meta: !is_queued, ..marks };
         }
         _ => {}
     }
+}
+
+/// Whether a queued text is a notification about a task in the background.
+fn is_task(text: &str) -> bool {
+    let text = text.trim_start();
+    text.starts_with("<task-notification>")
+        || (text.starts_with('{') && text.contains("\"task_id\""))
 }
 
 /// The sub-agent that a queued notification is about, in XML or JSON.

@@ -1,14 +1,13 @@
 //! What a line of a transcript is made of: only the fields that are understood.
 //!
 //! One struct serves all types of line, because the type may stand behind everything else. Large
-//! values that say nothing more (`toolUseResult`'s copy of the output, the messages inside a
-//! progress line, file snapshots) are walked over without being kept.
+//! values that say nothing more (`toolUseResult`'s copy of the output, the second copy of a
+//! sub-agent's message in a progress line, file snapshots) are walked over without being kept.
 
 use std::borrow::Cow;
 
 use serde::de::{MapAccess, SeqAccess};
 
-use crate::entry::Usage;
 use crate::json::{self, Lenient, Nullable, Odd, fields};
 use crate::message::{Content, Message};
 use crate::time::Timestamp;
@@ -108,16 +107,7 @@ fields! {
     /// A sub-agent's line inside a progress line.
     struct ProgressMessageFields<'a> {
         "requestId" => request_id: Cow<'a, str>,
-        "message" => message: Billed<'a>,
-    }
-}
-
-fields! {
-    /// What must be known of a message to count what it cost.
-    struct BilledFields<'a> {
-        "id" => id: Cow<'a, str>,
-        "model" => model: Cow<'a, str>,
-        "usage" => usage: Usage,
+        "message" => message: Message<'a>,
     }
 }
 
@@ -190,8 +180,6 @@ object_or_anything! {
     Progress(ProgressFields),
     /// A sub-agent's line.
     ProgressMessage(ProgressMessageFields),
-    /// A sub-agent's message.
-    Billed(BilledFields),
     /// More than 80 kinds of attachment are known.
     Attachment(AttachmentFields),
     /// Who sent a prompt.

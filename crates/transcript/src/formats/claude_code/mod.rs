@@ -36,7 +36,7 @@ impl Format for ClaudeCode {
     }
 
     fn version(&self) -> u32 {
-        3
+        4
     }
 
     fn roots(&self) -> &'static [Root] {
