@@ -230,8 +230,8 @@ impl Reading {
     }
 }
 
-/// What a time after an id needs.
-const ROOM_FOR_TIME: usize = "  2026-11-16".len();
+/// What a time after an id needs, with a sign that a title follows.
+const ROOM_FOR_TIME: usize = "  2026-11-16 .".len();
 
 /// Ids as far as there is room, so that each looks different from all others: those that are alike
 /// for longer than that are shortened before the place where they differ.

@@ -39,9 +39,9 @@ fn what_a_search_prints_shows_what_was_found() {
         assert!(shown.stdout.contains(word), "{command}\n{shown}");
     }
     // What says which ledger is meant is said again.
-    let ledger = home.ledger();
-    let found = home.run(&format!("--ledger {} search in:cron herrings", ledger.display()));
-    let expected = format!("--ledger {} cron Tide", ledger.display());
+    let ledger = "--ledger .local/share/quipu/ledger.db";
+    let found = home.run(&format!("{ledger} search in:cron herrings"));
+    let expected = format!("{ledger} cron Tide");
     assert_eq!(printed(&found.stdout), expected);
 }
 
