@@ -19,6 +19,7 @@ mod roots;
 mod routing;
 mod service;
 mod settings;
+mod shell;
 mod telling;
 mod zone;
 

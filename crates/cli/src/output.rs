@@ -31,6 +31,7 @@ pub(crate) use text::{Look, Text};
 
 use crate::args::ColorWhen;
 use crate::error::CommandError;
+use crate::shell::Shell;
 use pager::Sink;
 
 /// The width of a terminal that does not say how wide it is.
@@ -60,6 +61,8 @@ pub(crate) struct Output {
     /// `None` where nobody's terminal limits a line: results in a pipe are not cut or wrapped.
     width: Option<usize>,
     stderr_width: Option<usize>,
+    /// What the commands that a hint names begin with.
+    shell: Shell,
 }
 
 impl Output {
@@ -74,6 +77,7 @@ impl Output {
             colours_stderr: false,
             width,
             stderr_width: width_of(&io::stderr()),
+            shell: Shell::default(),
         };
         output.set_color(color);
         output
@@ -90,6 +94,11 @@ impl Output {
         };
         self.colours_stdout = decide(io::stdout().is_terminal());
         self.colours_stderr = decide(io::stderr().is_terminal());
+    }
+
+    /// From now on the commands that hints name have these options.
+    pub(crate) fn set_shell(&mut self, shell: Shell) {
+        self.shell = shell;
     }
 
     /// True if only results and errors are wanted.
@@ -255,7 +264,7 @@ impl Output {
         }
         self.message(Look::Warning, "warning: ", warning);
         if let Some(hint) = hint {
-            self.message(Look::Dim, "hint: ", hint);
+            self.message(Look::Dim, "hint: ", &self.shell.sentence(hint));
         }
     }
 
@@ -271,7 +280,7 @@ impl Output {
         for hint in &error.hints {
             // An indented hint goes on with the one before.
             let label = if hint.starts_with(' ') { "    " } else { "hint: " };
-            self.message(Look::Dim, label, hint);
+            self.message(Look::Dim, label, &self.shell.sentence(hint));
         }
     }
 
@@ -287,10 +296,15 @@ impl Output {
         ask::ask(&lines, self.colours_stderr)
     }
 
+    /// How wide a choice of [`pick`](Output::pick) may be.
+    pub(crate) fn choice_width(&self) -> usize {
+        self.stderr_width.unwrap_or(ORDINARY_WIDTH).saturating_sub(ask::NUMBER)
+    }
+
     /// Asks which of some things is meant. `None` if nobody says.
     pub(crate) fn pick(&mut self, question: &str, choices: Vec<Text>) -> io::Result<Option<usize>> {
         self.stdout.flush()?;
-        let width = self.stderr_width.unwrap_or(ORDINARY_WIDTH).saturating_sub(ask::NUMBER);
+        let width = self.choice_width();
         let choices: Vec<Text> = choices.into_iter().map(|choice| choice.shorten(width)).collect();
         ask::pick(&Text::plain(question), &choices, self.colours_stderr)
     }

@@ -95,7 +95,7 @@ fn refuse_unknown(context: &Context, path: &Path) -> Result<()> {
     }
     let shown = context.show(path);
     Err(CommandError::new(format!("there is no ledger at {shown}"))
-        .hint(format!("`quipu sync --ledger {shown}` makes one and collects into it")))
+        .hint("`quipu sync` makes one and collects into it"))
 }
 
 impl Reading {
@@ -123,12 +123,16 @@ impl Reading {
     /// A name that means one session: `name`, or what the person chooses of what it may mean.
     pub(crate) fn name(&self, context: &mut Context, name: &str) -> Result<String> {
         match quipu_ledger::find_session(&self.ledger, name) {
-            Err(Error::Ambiguous { candidates, name }) => {
-                let described = candidates.iter().map(|id| self.describe(id)).collect();
+            Err(Error::Ambiguous { what, candidates, name }) => {
+                let room = context.output.choice_width().saturating_sub(ROOM_FOR_TIME);
+                let shown = apart(&candidates, room);
+                let described =
+                    candidates.iter().zip(&shown).map(|(id, shown)| self.describe(id, shown));
+                let described = described.collect();
                 let question = format!("`{name}` may mean several sessions:");
                 match context.output.pick(&question, described)? {
                     Some(choice) => Ok(candidates.into_iter().nth(choice).unwrap_or_default()),
-                    None => Err(Error::Ambiguous { candidates, name }.into()),
+                    None => Err(Error::Ambiguous { what, candidates, name }.into()),
                 }
             }
             Err(error) => Err(error.into()),
@@ -204,8 +208,8 @@ impl Reading {
     }
 
     /// A session in one line, for choosing.
-    fn describe(&self, id: &str) -> Text {
-        let text = Text::of(Look::Good, id);
+    fn describe(&self, id: &str, shown: &str) -> Text {
+        let text = Text::of(Look::Good, shown);
         let session = quipu_ledger::find_session(&self.ledger, id)
             .and_then(|row| quipu_ledger::session(&self.ledger, row));
         match session {
@@ -224,6 +228,31 @@ impl Reading {
         let unreadable = Some(self.freshness.unreadable.len()).filter(|files| *files > 0);
         Ok(context.output.json(&Dated { value, fresh_as_of, pending_bytes, unreadable })?)
     }
+}
+
+/// What a time after an id needs, with a sign that a title follows.
+const ROOM_FOR_TIME: usize = "  2026-11-16 .".len();
+
+/// Ids as far as there is room, so that each looks different from all others: those that are alike
+/// for longer than that are shortened before the place where they differ.
+fn apart(ids: &[String], room: usize) -> Vec<String> {
+    let alike = |one: &str, other: &str| {
+        one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count()
+    };
+    let shown = ids.iter().map(|id| {
+        let others = ids.iter().filter(|other| *other != id);
+        let needed = others.map(|other| alike(id, other) + 1).max().unwrap_or(0);
+        let letters: Vec<char> = id.chars().collect();
+        if letters.len() <= room || needed <= room {
+            return letters.into_iter().take(room).collect();
+        }
+        let start = room / 4;
+        let end = needed.min(letters.len());
+        let rest = end.saturating_sub(room.saturating_sub(start + 1));
+        let pieces = [letters.get(..start), Some(&['…'][..]), letters.get(rest..end)];
+        pieces.into_iter().flatten().flatten().collect()
+    });
+    shown.collect()
 }
 
 fn warn(context: &Context, whose: Whose, freshness: &Freshness) {
@@ -283,5 +312,27 @@ fn warn(context: &Context, whose: Whose, freshness: &Freshness) {
             format!("the answer is without {}: {why}{more}", context.show(path)),
             "`quipu status` says what cannot be read",
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::apart;
+
+    #[test]
+    fn ids_that_are_alike_look_different() {
+        let ids: Vec<String> =
+            (1..=5).map(|n| format!("aaaaaaaa-0000-4000-8000-00000000000{n}")).collect();
+        assert_eq!(apart(&ids, 80), ids);
+        let shown = apart(&ids, 21);
+        assert_eq!(shown.first().unwrap(), "aaaaa…00-000000000001");
+        assert_eq!(shown.last().unwrap(), "aaaaa…00-000000000005");
+        let ids = ["aaaa1111-x-1", "aaaa1111-x-2", "aaaa2222-x-1"].map(str::to_owned);
+        let mut shown = apart(&ids, 8);
+        assert!(shown.iter().all(|id| id.chars().count() <= 8), "{shown:?}");
+        shown.dedup();
+        assert_eq!(shown.len(), 3, "{shown:?}");
+        let ids = ["a", "ab"].map(str::to_owned);
+        assert_eq!(apart(&ids, 0), ["", "…"]);
     }
 }

@@ -20,6 +20,16 @@ pub(crate) fn now() -> Zoned {
     Timestamp::now().to_zoned(zone())
 }
 
+/// Ways to say a time that is not before a moment, from the shortest to the most exact.
+pub(crate) fn just_after(milliseconds: i64) -> Vec<String> {
+    let steps = [(0, "%Y-%m-%d"), (1000, "%Y-%m-%dT%H:%M:%S"), (1, "%Y-%m-%dT%H:%M:%S%.3f")];
+    let said = steps.into_iter().filter_map(|(later, form)| {
+        let time = Timestamp::from_millisecond(milliseconds.saturating_add(later)).ok()?;
+        Some(time.to_zoned(zone()).strftime(form).to_string())
+    });
+    said.collect()
+}
+
 /// The zone that the machine is set to, unless the environment says otherwise. To find it by its
 /// name, jiff would first list all zones there are, which takes as long as a search.
 fn linked() -> Option<TimeZone> {

@@ -229,8 +229,10 @@ pub enum Error {
     },
 
     /// Several things in the ledger have that name.
-    #[error("`{name}` matches {} sessions", candidates.len())]
+    #[error("`{name}` matches {} {what}", candidates.len())]
     Ambiguous {
+        /// What kind of things, in the plural.
+        what: &'static str,
         /// What was asked for.
         name: String,
         /// What it may mean.

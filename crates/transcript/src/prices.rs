@@ -116,6 +116,11 @@ impl Prices {
         Prices { own }
     }
 
+    /// Whether a person's own price holds for a model.
+    pub fn is_own(&self, model: &str) -> bool {
+        self.own.contains_key(model) || self.own.contains_key(&name::plain(model))
+    }
+
     /// What a model costs, by the name that a transcript has for it: a person's own price for that
     /// very name, then for its plain name, then the list's.
     pub fn of(&self, model: &str) -> Option<&Price> {

@@ -35,7 +35,7 @@ pub(crate) struct Args {
 }
 
 /// Runs that a person is shown if nothing else is said.
-const SHOWN: usize = 20;
+pub(super) const SHOWN: usize = 20;
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let reading = reading::open(context, args.reading)?;

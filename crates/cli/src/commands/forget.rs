@@ -64,7 +64,9 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
              the ledger",
         )
         .hint(format!(
-            "when it has ended, any `quipu sync`, or `quipu forget {name}` again, removes them"
+            "when it has ended, any `{}`, or `{}` again, removes them",
+            context.shell.plain("sync"),
+            context.shell.command("forget", &name, &[]),
         )));
     }
     Ok(())

@@ -42,6 +42,7 @@ use crate::args::{self, ColorWhen, Global};
 use crate::error::{CommandError, Kind, Result};
 use crate::output::{Loudness, Output};
 use crate::settings::{self, Settings};
+use crate::shell::Shell;
 use crate::{logging, machine, paths, roots};
 
 /// What quipu can do.
@@ -119,6 +120,8 @@ impl Command {
 pub(crate) struct Context {
     pub(crate) settings: Settings,
     pub(crate) output: Output,
+    /// How commands are printed.
+    pub(crate) shell: Shell,
     /// Print for machines.
     pub(crate) is_json: bool,
 }
@@ -174,7 +177,9 @@ pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
             return error.exit_code();
         }
     };
-    let mut context = Context { settings, output, is_json: global.json };
+    let shell = Shell::new(global);
+    output.set_shell(shell.clone());
+    let mut context = Context { settings, output, shell, is_json: global.json };
     let ran = match &args.command {
         Some(command) => command.run(&mut context),
         None => overview::run(&mut context),

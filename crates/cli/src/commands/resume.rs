@@ -11,8 +11,9 @@ use serde::Serialize;
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
-use crate::output::{ShortIds, safe};
+use crate::output::ShortIds;
 use crate::reading;
+use crate::shell::{Shell, quote};
 
 /// Say how to go on with a session, or go on
 ///
@@ -58,7 +59,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         return Err(cannot("the session is not in the index", "run `quipu rebuild`"));
     };
     let ids = reading.short_ids()?;
-    let command = command(&ids, &session)?;
+    let command = command(&context.shell, &ids, &session)?;
     let folder = session.cwd.as_deref();
     if let Some(folder) = folder
         && !Path::new(folder).is_dir()
@@ -83,7 +84,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         None => {
             return Err(cannot(
                 "its transcript is gone, and was never a file that could be given back",
-                &format!("`quipu show {}` shows it", ids.of(&session.id)),
+                &format!("`{}` shows it", context.shell.command("show", &ids.of(&session.id), &[])),
             ));
         }
     };
@@ -99,21 +100,21 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         let resumption = Resumption { id: &session.id, cwd: folder, command: &command, restored };
         return reading.json(context, &resumption);
     }
-    let words: Vec<String> = command.iter().map(|word| quote(word)).collect();
+    let words: Vec<String> = command.iter().map(quote).collect();
     let go = folder.map(|folder| format!("cd {} && ", quote(folder))).unwrap_or_default();
     context.output.verbatim(&format!("{go}{}", words.join(" ")))?;
     Ok(())
 }
 
 /// What goes on with it.
-fn command(ids: &ShortIds, session: &Session) -> Result<Vec<String>> {
+fn command(shell: &Shell, ids: &ShortIds, session: &Session) -> Result<Vec<String>> {
     if let (Some(parent), "subagent") = (&session.parent, session.part.as_str()) {
         return Err(cannot(
             "a sub-agent cannot be continued by itself",
-            &format!("its session can: `quipu resume {}`", ids.of(parent)),
+            &format!("its session can: `{}`", shell.command("resume", &ids.of(parent), &[])),
         ));
     }
-    let show = format!("`quipu show {}` shows it", ids.of(&session.id));
+    let show = format!("`{}` shows it", shell.command("show", &ids.of(&session.id), &[]));
     match session.state.as_str() {
         "lost" => {
             return Err(cannot(
@@ -129,29 +130,27 @@ fn command(ids: &ShortIds, session: &Session) -> Result<Vec<String>> {
         }
         _ => {}
     }
-    // A name that a transcript brings along is never an option.
-    if [Some(session.id.as_str()), session.key.as_deref()].into_iter().flatten().any(is_option) {
-        return Err(cannot("its agent would take this session's name for an option", &show));
-    }
     if session.format == native::NAME {
         // The key says the same however often its session starts over.
         let name = session.key.as_deref().unwrap_or(&session.id);
-        let name = quote(name);
         return Err(cannot(
             "no agent of its own goes on with this session: a runtime keeps it here",
             &format!(
-                "`quipu session begin {name}` begins its next turn, and \
-                 `quipu session context {name}` is what the model should see then"
+                "`{}` begins its next turn, and `{}` is what the model should see then",
+                shell.command("session begin", name, &[]),
+                shell.command("session context", name, &[]),
             ),
         ));
     }
-    format::by_name(&session.format)
+    let command = format::by_name(&session.format)
         .and_then(|format| format.resume(&session.id, session.key.as_deref()))
-        .ok_or_else(|| cannot("no key leads to this session any more", &show))
-}
-
-fn is_option(name: &str) -> bool {
-    name.starts_with('-') || name.rsplit('/').next().is_some_and(|name| name.starts_with('-'))
+        .ok_or_else(|| cannot("no key leads to this session any more", &show))?;
+    // A name that a transcript brings along is never an option. It comes last; what stands before
+    // the file's name in an id is the folder that it is in, which the agent is not told.
+    if command.last().is_some_and(|name| name.starts_with('-')) {
+        return Err(cannot("its agent would take this session's name for an option", &show));
+    }
+    Ok(command)
 }
 
 fn cannot(why: &str, hint: &str) -> CommandError {
@@ -174,50 +173,4 @@ fn start(command: &[String], folder: Option<&str>) -> CommandError {
     CommandError::from_source(error.into())
         .about(format!("cannot start `{program}`"))
         .hint("without --run the command is printed instead")
-}
-
-/// A word as a shell reads it back.
-fn quote(word: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+=,".contains(&byte);
-    if !word.is_empty() && word.bytes().all(is_plain) {
-        return word.to_owned();
-    }
-    if safe(word) == word {
-        return format!("'{}'", word.replace('\'', "'\\''"));
-    }
-    // What a terminal must not see is spelled, and means the same to the shell.
-    let mut quoted = String::from("$'");
-    for character in word.chars() {
-        match character {
-            '\'' | '\\' => quoted.extend(['\\', character]),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            character
-                if character != ' '
-                    && safe(character.encode_utf8(&mut [0; 4])) != character.to_string() =>
-            {
-                for byte in character.encode_utf8(&mut [0; 4]).bytes() {
-                    quoted.push_str(&format!("\\x{byte:02x}"));
-                }
-            }
-            character => quoted.push(character),
-        }
-    }
-    quoted.push('\'');
-    quoted
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quote;
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        assert_eq!(quote("/a/b-c_d.e"), "/a/b-c_d.e");
-        assert_eq!(quote("/a b"), "'/a b'");
-        assert_eq!(quote("it's; $(rm)"), "'it'\\''s; $(rm)'");
-        assert_eq!(quote(""), "''");
-        assert_eq!(quote("/a\x1b[31m/it's\n"), r"$'/a\x1b[31m/it\'s\n'");
-        assert_eq!(quote("/a\u{202e}b"), r"$'/a\xe2\x80\xaeb'");
-    }
 }

@@ -13,6 +13,7 @@ use quipu_transcript::project::Name;
 use quipu_transcript::search::query::{self, Filter, Place, Query, QueryError, What};
 use serde::Serialize;
 
+use self::command::Opener;
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
 use crate::output::{bytes, count, number};
@@ -223,7 +224,9 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
     let ids = reading.short_ids()?;
     context.output.page()?;
-    page::show(context, &ids, &answer, &gaps(&answer))
+    let shell = context.shell.clone();
+    let opener = Opener { ledger: &reading.ledger, ids: &ids, shell: &shell };
+    page::show(context, &opener, &answer, &gaps(&answer))
 }
 
 /// What the arguments ask for.

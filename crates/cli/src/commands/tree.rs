@@ -12,12 +12,13 @@ use crate::error::Result;
 use crate::output::{Look, ShortIds, Text, WIDEST_IN_PIPE, count, number};
 use crate::reading;
 
-/// Show a session's tree: forks, compactions, labels, sub-agents
+/// Show a session's tree: branches, forks, compactions, labels, sub-agents
 ///
 /// Runs of entries that no fork interrupts are one line, with the last entry's id,
 /// which `quipu show --branch` takes. `@` is where the next entry attaches; what
 /// was left behind stands aside. Tool calls that were made together are no fork.
-/// `--json` prints one object per line of the tree.
+/// What it was forked from stands at the top, what was forked from it where that
+/// was. `--json` prints one object per line of the tree.
 ///
 /// SESSION is the beginning of an id, a session key, or `last`.
 ///
@@ -63,7 +64,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     for (index, line) in lines.iter().enumerate() {
         let begins_branch = line.depth > depth
             || (line.depth > 0 && line.parent.is_some_and(|parent| parent < index));
-        if begins_branch && line.depth > 0 && line.kind != "subagent" {
+        if begins_branch && line.depth > 0 && !matches!(line.kind, "subagent" | "fork") {
             let stem = "│ ".repeat((line.depth - 1).min(DEEPEST));
             context.output.laid_out(&Text::of(Look::Dim, format!("{stem}├─╮")))?;
         } else if index > 0 && line.parent.is_none() && line.kind == "run" {
@@ -91,6 +92,9 @@ fn draw(line: &TreeLine, ids: &ShortIds, clashes: &HashSet<String>) -> Text {
     if line.kind == "subagent" {
         return agent(line, ids, start);
     }
+    if matches!(line.kind, "fork" | "forked_from") {
+        return fork(line, ids, clashes, start);
+    }
     let mark = match line.kind {
         _ if line.leaf => Text::of(Look::Good, "@"),
         "run" => Text::of(look, "○"),
@@ -100,9 +104,7 @@ fn draw(line: &TreeLine, ids: &ShortIds, clashes: &HashSet<String>) -> Text {
     };
     let mut shown = start.join(mark).and("  ");
     if let Some(last) = &line.last {
-        let beginning = short(last);
-        let id = if clashes.contains(&beginning) { last } else { &beginning };
-        shown = shown.with(Look::Code, id).and("  ");
+        shown = shown.with(Look::Code, told(last, clashes)).and("  ");
     }
     let said = match line.kind {
         "run" => counts(line),
@@ -127,6 +129,27 @@ fn draw(line: &TreeLine, ids: &ShortIds, clashes: &HashSet<String>) -> Text {
         shown = shown.and("  ").with(look, one_line(text, WIDEST));
     }
     shown
+}
+
+/// Where a session comes from, or where it went on as another one.
+fn fork(line: &TreeLine, ids: &ShortIds, clashes: &HashSet<String>, start: Text) -> Text {
+    let session = line.session.as_deref().unwrap_or_default();
+    let (stem, said) = match line.kind {
+        "fork" => ("│  ⑂ ", "forked into "),
+        _ => ("⑂  ", "forked from "),
+    };
+    let mut shown = start.with(Look::Dim, stem).with(Look::Dim, said);
+    shown = shown.with(Look::Code, ids.of(session));
+    if let Some(last) = &line.last {
+        shown = shown.with(Look::Dim, " at ").with(Look::Code, told(last, clashes));
+    }
+    shown
+}
+
+/// As much of an entry's id as tells it from the others.
+fn told(id: &str, clashes: &HashSet<String>) -> String {
+    let beginning = short(id);
+    if clashes.contains(&beginning) { id.to_owned() } else { beginning }
 }
 
 fn agent(line: &TreeLine, ids: &ShortIds, start: Text) -> Text {

@@ -119,9 +119,13 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
     context.output.page()?;
     if report.total.responses == 0 {
+        if reading.ledger.is_empty()? {
+            return super::sync::nothing_found(context, None);
+        }
         context.output.line(format!("nothing was used {}", asked.words))?;
         if asked.is_recent {
-            context.output.line(Text::of(Look::Dim, "`quipu usage --all` shows all days"))?;
+            let all = format!("`{}` shows all days", context.shell.plain("usage --all"));
+            context.output.line(Text::of(Look::Dim, all))?;
         }
         return Ok(());
     }
@@ -130,7 +134,33 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
     let hidden = hide(&mut report, args);
     show(context, args.by, &report, &asked, &reading.short_ids()?)?;
-    notes::show(context, &report, args.by, hidden, &zone)
+    let own = own(&reading, &request, &report)?;
+    notes::show(context, &report, args.by, hidden, &own, &zone)
+}
+
+/// What was counted at a person's own prices.
+#[derive(Debug, Default)]
+struct Own {
+    usd: f64,
+    models: Vec<String>,
+}
+
+/// Adds up by model what own prices hold for, if there are any.
+fn own(reading: &reading::Reading, request: &UsageRequest<'_>, all: &UsageReport) -> Result<Own> {
+    let mut own = Own::default();
+    if !all.total.models.iter().any(|model| request.prices.is_own(model)) {
+        return Ok(own);
+    }
+    let request = UsageRequest { by: UsageBy::Model, zone: request.zone.clone(), ..*request };
+    for line in quipu_ledger::usage(&reading.ledger, &request)?.into_iter().flat_map(|it| it.lines)
+    {
+        let cost = line.cost_usd.unwrap_or(0.0) - line.recorded_usd;
+        if request.prices.is_own(&line.group) && cost > 1e-9 {
+            own.usd += cost;
+            own.models.push(line.group);
+        }
+    }
+    Ok(own)
 }
 
 /// Leaves out what is not worth a line. Returns how many groups.

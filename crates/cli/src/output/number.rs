@@ -140,6 +140,14 @@ impl ShortIds {
 
     /// See [`short_id`].
     pub(crate) fn of(&self, id: &str) -> String {
+        match self.shortened(id) {
+            // That is how people call the newest session.
+            short if short == "last" => id.to_owned(),
+            short => short,
+        }
+    }
+
+    fn shortened(&self, id: &str) -> String {
         let is_uuid = |id: &str| {
             id.len() == 36 && id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
         };

@@ -11,8 +11,10 @@ fn demo() -> Home {
 }
 
 pub(crate) fn ask(home: &Home, arguments: &str) -> Run {
-    let config = "--config demo/config.toml --ledger demo/ledger.db";
-    home.run_with(&format!("{config} {arguments}"), &[("TZ", "UTC0"), ("COLUMNS", "100")])
+    // By the environment: what flags say would be said again in printed commands.
+    let there = [("QUIPU_CONFIG", "demo/config.toml"), ("QUIPU_LEDGER", "demo/ledger.db")];
+    let shown = [("TZ", "UTC0"), ("COLUMNS", "100")];
+    home.run_with(arguments, &[there, shown].concat())
 }
 
 #[test]

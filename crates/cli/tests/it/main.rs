@@ -7,6 +7,7 @@ mod home;
 
 mod backup;
 mod closed;
+mod commands;
 mod config;
 mod cron;
 mod cursors;

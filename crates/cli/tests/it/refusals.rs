@@ -29,7 +29,7 @@ fn a_text_file() {
     exit 2
     --- stderr
     error: [HOME]/kept/notes.txt is not a quipu ledger: it is not an SQLite file
-    hint: nothing was changed; name another file with --ledger, or see `quipu config show`
+    hint: nothing was changed; name another file with --ledger, or see `quipu --ledger kept/notes.txt config show`
     ");
 }
 
@@ -41,7 +41,7 @@ fn an_empty_file() {
     exit 2
     --- stderr
     error: [HOME]/kept/empty is not a quipu ledger: it is too short to be one
-    hint: nothing was changed; name another file with --ledger, or see `quipu config show`
+    hint: nothing was changed; name another file with --ledger, or see `quipu --ledger kept/empty config show`
     ");
 }
 
@@ -53,7 +53,7 @@ fn a_folder() {
     exit 2
     --- stderr
     error: [HOME]/kept/folder is not a quipu ledger: it is a folder
-    hint: nothing was changed; name another file with --ledger, or see `quipu config show`
+    hint: nothing was changed; name another file with --ledger, or see `quipu --ledger kept/folder config show`
     ");
 }
 
@@ -66,7 +66,7 @@ fn another_programs_database() {
     exit 2
     --- stderr
     error: [HOME]/kept/other.db is not a quipu ledger: it is an SQLite file of another program
-    hint: nothing was changed; name another file with --ledger, or see `quipu config show`
+    hint: nothing was changed; name another file with --ledger, or see `quipu --ledger kept/other.db config show`
     ");
 }
 
@@ -92,7 +92,7 @@ fn a_path_below_a_file() {
     --- stderr
     error: cannot look at [HOME]/kept/file/ledger.db
       caused by: not a directory (os error 20)
-    hint: `quipu config show` says which ledger is used
+    hint: `quipu --ledger kept/file/ledger.db config show` says which ledger is used
     ");
 }
 
@@ -118,7 +118,7 @@ fn an_older_ledger() {
     exit 2
     --- stderr
     error: [HOME]/kept/other.db was written by an older quipu and is not up to date
-    hint: run `quipu sync` once; all that is in the ledger stays in it
+    hint: run `quipu --ledger kept/other.db sync` once; all that is in the ledger stays in it
     ");
 }
 
@@ -135,7 +135,7 @@ fn a_ledger_that_is_not_there_is_not_made_by_reading() {
     exit 2
     --- stderr
     error: there is no ledger at ~/typo.db
-    hint: `quipu sync --ledger ~/typo.db` makes one and collects into it
+    hint: `quipu --ledger typo.db sync` makes one and collects into it
     ");
     assert_eq!(home.run_with("sessions", &[("QUIPU_LEDGER", "typo.db")]).code, 2);
     assert!(!home.path("typo.db").exists());

@@ -282,12 +282,23 @@ fn own_prices() {
 #[test]
 fn nothing_at_all() {
     let home = Home::empty();
-    snapshot!(home.run("usage"), @"
+    snapshot!(home.run("usage"), @r#"
     exit 0
     --- stdout
-    nothing was used in the last 30 days
-    `quipu usage --all` shows all days
-    ");
+    Nothing to collect yet. quipu looked for files of Claude Code and OpenClaw:
+
+      Claude Code  ~/.claude  not there
+                   ~/.config/claude  not there
+      OpenClaw     ~/.openclaw  not there
+                   ~/.clawdbot  not there
+                   ~/.moltbot  not there
+                   ~/.moldbot  not there
+
+    If they are elsewhere, set CLAUDE_CONFIG_DIR or OPENCLAW_STATE_DIR, or name their folders in ~/.config/quipu/config.toml:
+
+      [roots]
+      claude-code = ["/path/to/folder"]
+    "#);
     home.write(SESSION, PROMPT);
     home.run("sync -q");
     snapshot!(home.run("usage"), @"

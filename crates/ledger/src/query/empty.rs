@@ -97,7 +97,7 @@ pub(super) fn error(conn: &Connection, name: &str) -> Result<Option<Error>> {
     let Some(first) = found.first() else { return Ok(None) };
     if let Some(other) = found.iter().find(|other| other.session != first.session) {
         let candidates = vec![first.session.clone(), other.session.clone()];
-        return Ok(Some(Error::Ambiguous { name: name.to_owned(), candidates }));
+        return Ok(Some(Error::Ambiguous { what: "sessions", name: name.to_owned(), candidates }));
     }
     let path = collect::absolute(Path::new(OsStr::from_bytes(&first.root)), &first.path);
     Ok(Some(Error::Empty { id: first.session.clone(), path }))

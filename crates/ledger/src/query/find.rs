@@ -132,6 +132,7 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
         }
         [found] => Ok(found.row),
         several => Err(Error::Ambiguous {
+            what: "sessions",
             name: name.to_owned(),
             candidates: several.iter().map(|found| found.shown.clone()).collect(),
         }),

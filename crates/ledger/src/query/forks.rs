@@ -7,10 +7,10 @@
 //! all entries of two sessions, and its answer may change with every line of either; so it is asked
 //! when somebody wants to know, not kept as a column that each import would have to decide again.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::Result;
-use crate::ids::SessionRow;
+use crate::ids::{EntryId, SessionRow};
 
 /// A session that begins with the same entry.
 struct Copy {
@@ -60,6 +60,83 @@ pub(crate) fn original(conn: &Connection, session: SessionRow) -> Result<Option<
     }
     Ok(best.map(|copy| copy.id))
 }
+
+/// A session that this one was forked from, or into.
+pub(crate) struct Fork {
+    /// The other session.
+    pub(crate) id: String,
+    /// The last entry here that both have; `None` if they share none, or it is not known here.
+    pub(crate) at: Option<EntryId>,
+}
+
+/// What a session was forked from, as its lines say or its entries show.
+pub(crate) fn from(conn: &Connection, session: SessionRow) -> Result<Option<Fork>> {
+    let said: Option<String> = conn
+        .prepare_cached("SELECT fork_of FROM sessions WHERE id = ?1")?
+        .query_row([session], |row| row.get(0))?;
+    let Some(id) = said.map_or_else(|| original(conn, session), |said| Ok(Some(said)))? else {
+        return Ok(None);
+    };
+    let other: Option<SessionRow> = conn
+        .prepare_cached(
+            "SELECT o.id FROM sessions s
+               JOIN sessions o ON o.session_id = ?2
+              WHERE s.id = ?1 AND o.id <> s.id
+              ORDER BY o.format = s.format DESC, o.agent = s.agent DESC, o.id LIMIT 1",
+        )?
+        .query_row((session, &id), |row| row.get(0))
+        .optional()?;
+    let at = other.map(|other| parted(conn, session, other)).transpose()?.flatten();
+    Ok(Some(Fork { id, at }))
+}
+
+/// The sessions that were forked from this one, the oldest first.
+pub(crate) fn into(conn: &Connection, session: SessionRow) -> Result<Vec<Fork>> {
+    let mut said = conn.prepare_cached(
+        "SELECT o.id, o.session_id, o.fork_of IS NULL
+           FROM sessions s
+           JOIN sessions o ON o.id <> s.id
+            AND (o.fork_of = s.session_id
+                 OR (o.fork_of IS NULL AND o.first_uuid = s.first_uuid
+                     AND typeof(s.first_uuid) = 'blob' AND length(s.first_uuid) = 16
+                     AND o.format = s.format AND o.agent = s.agent
+                     AND s.part <> 'subagent' AND o.part <> 'subagent'))
+          WHERE s.id = ?1
+          ORDER BY o.started_at, o.id",
+    )?;
+    let found: Vec<(SessionRow, String, bool)> = said
+        .query_map([session], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .collect::<Result<_, _>>()?;
+    let own: String = conn
+        .prepare_cached("SELECT session_id FROM sessions WHERE id = ?1")?
+        .query_row([session], |row| row.get(0))?;
+    let mut forks = Vec::new();
+    let mut asked = 0;
+    for (row, id, is_silent) in found {
+        if is_silent {
+            asked += 1;
+            if asked > MOST_ASKED || original(conn, row)?.as_ref() != Some(&own) {
+                continue;
+            }
+        }
+        forks.push(Fork { id, at: parted(conn, session, row)? });
+    }
+    Ok(forks)
+}
+
+/// The last entry of a session that another one has, too.
+fn parted(conn: &Connection, session: SessionRow, other: SessionRow) -> Result<Option<EntryId>> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT max(e.id) FROM entry_rows e
+              WHERE e.session = ?1 AND e.uuid IS NOT NULL AND e.superseded_by IS NULL
+                AND EXISTS (SELECT 1 FROM entry_rows o WHERE o.session = ?2 AND o.uuid = e.uuid)",
+        )?
+        .query_row((session, other), |row| row.get(0))?)
+}
+
+/// Of more copies it is not asked whose they are: each answer compares it with all others.
+const MOST_ASKED: usize = 16;
 
 /// Of more copies only these are looked at.
 const MOST_COPIES: i64 = 64;

@@ -15,7 +15,7 @@ use super::story::name_of;
 use crate::Result;
 use crate::ids::{EntryId, SessionRow};
 use crate::ledger::Ledger;
-use crate::query::find;
+use crate::query::{find, forks};
 use crate::wire::TreeLine;
 
 /// So much of a prompt is told.
@@ -26,13 +26,28 @@ pub fn tree(ledger: &Ledger, name: &str) -> Result<Vec<TreeLine>> {
     let conn = ledger.conn();
     let session = find::session(conn, name)?;
     let nodes = Nodes::load(conn, session)?;
+    let mut forks: HashMap<Option<EntryId>, Vec<String>> = HashMap::new();
+    for fork in forks::into(conn, session)? {
+        forks.entry(fork.at).or_default().push(fork.id);
+    }
     let mut drawing = Drawing {
         conn,
+        forks,
         labels: labels(conn, session)?,
         agents: Agents::load(conn, session)?,
         nodes: &nodes,
         lines: Vec::new(),
     };
+    if let Some(fork) = forks::from(conn, session)? {
+        let at = fork.at.map(|at| name_of(conn, at)).transpose()?;
+        drawing.push(TreeLine {
+            kind: "forked_from",
+            first: at.clone(),
+            last: at,
+            session: Some(fork.id),
+            ..TreeLine::default()
+        });
+    }
     drawing.draw()?;
     Ok(drawing.lines)
 }
@@ -62,6 +77,8 @@ fn labels(conn: &Connection, session: SessionRow) -> Result<HashMap<EntryId, Str
 struct Drawing<'n> {
     conn: &'n Connection,
     labels: HashMap<EntryId, String>,
+    /// The sessions that were forked at each entry; those that were nobody knows where.
+    forks: HashMap<Option<EntryId>, Vec<String>>,
     agents: Agents,
     nodes: &'n Nodes,
     lines: Vec<TreeLine>,
@@ -98,6 +115,11 @@ impl Drawing<'_> {
         for started in self.agents.take_rest() {
             self.agent(started, 0, None);
         }
+        let mut rest: Vec<_> = self.forks.keys().copied().collect();
+        rest.sort_unstable();
+        for at in rest {
+            self.forked(at, 0, None)?;
+        }
         Ok(())
     }
 
@@ -111,12 +133,13 @@ impl Drawing<'_> {
             if let Some(notable) = node.notable {
                 self.end_run(&mut run, way.depth, &mut parent)?;
                 self.notable(node, notable, way.depth, &mut parent)?;
+                self.forked(Some(node.id), way.depth, parent)?;
             } else {
-                run.add(node);
+                self.add(&mut run, node);
             }
             for aside in self.nodes.asides(at) {
                 if let Some(node) = self.nodes.get(aside) {
-                    run.add(node);
+                    self.add(&mut run, node);
                 }
             }
             let label = self.labels.remove(&node.id);
@@ -183,6 +206,33 @@ impl Drawing<'_> {
             for started in self.agents.take(call) {
                 self.agent(started, depth, *parent);
             }
+        }
+        for at in run.forked {
+            self.forked(Some(at), depth, *parent)?;
+        }
+        Ok(())
+    }
+
+    fn add(&self, run: &mut Run, node: &Node) {
+        run.add(node);
+        if self.forks.contains_key(&Some(node.id)) {
+            run.forked.push(node.id);
+        }
+    }
+
+    /// The sessions that were forked at an entry.
+    fn forked(&mut self, at: Option<EntryId>, depth: usize, parent: Option<usize>) -> Result<()> {
+        let Some(sessions) = self.forks.remove(&at) else { return Ok(()) };
+        let name = at.map(|at| name_of(self.conn, at)).transpose()?;
+        for session in sessions {
+            let line = TreeLine {
+                kind: "fork",
+                first: name.clone(),
+                last: name.clone(),
+                session: Some(session),
+                ..TreeLine::default()
+            };
+            self.below(line, depth, &mut parent.clone());
         }
         Ok(())
     }
@@ -274,6 +324,8 @@ struct Run {
     prompt: Option<EntryId>,
     /// Entries with calls.
     callers: Vec<EntryId>,
+    /// Entries that other sessions go on from.
+    forked: Vec<EntryId>,
     is_leaf: bool,
     is_current: bool,
 }

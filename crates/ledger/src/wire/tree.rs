@@ -10,7 +10,9 @@ pub struct TreeLine {
     pub line: usize,
     /// The line that it goes on from; `null` where a conversation begins.
     pub parent: Option<usize>,
-    /// `run`, `compaction`, `branch_summary`, `reset`, `label`, `subagent`, `sidechain`.
+    /// `run`, `compaction`, `branch_summary`, `reset`, `label`, `subagent`, `sidechain`; `forked_from`,
+    /// a first line for what the session was forked from, and `fork` for a session that was forked
+    /// from it, with the last entry that both have.
     pub kind: &'static str,
     /// How many branches that were left it stands in; 0 is the way to the leaf.
     pub depth: usize,
@@ -36,7 +38,7 @@ pub struct TreeLine {
     pub leaf: bool,
     /// It is on the way from the root to the leaf.
     pub current: bool,
-    /// A sub-agent's session.
+    /// A sub-agent's session, or the other one of a fork.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// A sub-agent's kind.

@@ -1,52 +1,144 @@
 //! The command that opens what was found.
 
-use quipu_ledger::wire::SearchHit;
+use quipu_ledger::Ledger;
+use quipu_ledger::wire::{CronJob, SearchHit};
 
+use crate::commands::cron;
 use crate::output::ShortIds;
+use crate::shell::{Shell, quote};
+use crate::{filters, zone};
 
-/// The command that shows the first of the hits, and those in the same turn.
-pub(super) fn command(ids: &ShortIds, hits: &[&SearchHit]) -> Option<String> {
-    let first = hits.first()?;
-    match (&first.session, first.kind.as_str()) {
-        (Some(session), _) => {
-            let mut command = format!("quipu show {}", quoted(&ids.of(session)));
-            if is_title(first) {
-                // It stands above the story.
-                return Some(command);
+/// What it takes to say how a hit is opened.
+pub(super) struct Opener<'a> {
+    pub(super) ledger: &'a Ledger,
+    pub(super) ids: &'a ShortIds,
+    pub(super) shell: &'a Shell,
+}
+
+impl Opener<'_> {
+    /// The command that shows the first of the hits, and those in the same turn.
+    pub(super) fn command(&self, hits: &[&SearchHit]) -> Option<String> {
+        let first = hits.first()?;
+        match (&first.session, first.kind.as_str()) {
+            (Some(session), _) => {
+                let options = story(first, hits);
+                Some(self.shell.command("show", &self.ids.of(session), &options))
             }
-            if is_only_raw(first) {
-                // What no story tells is in the record. The agent's id means the newest version.
-                let entry = match (first.is_older, first.number >> WELDED) {
-                    (false, _) => first.entry.clone(),
-                    (true, 0) => format!("#{}", first.number),
-                    (true, ordinal) => format!("#{}.{ordinal}", first.number % (1 << WELDED)),
-                };
-                command.push_str(&format!(" --entry {} --raw", quoted(&entry)));
-                return Some(command);
-            }
-            if let Some(turn) = first.turn {
-                command.push_str(&format!(" --turn {turn}"));
-            }
-            let together = hits.iter().filter(|hit| hit.turn == first.turn && !is_only_raw(hit));
-            let mut options: Vec<&str> = together.filter_map(|hit| option(hit)).collect();
-            options.sort_unstable();
-            options.dedup();
-            // All of a tool call is more than what it was given.
-            if options.contains(&"--tools full") {
-                options.retain(|option| *option != "--tools inputs");
-            }
-            match options.as_slice() {
-                [] => {}
-                [option] => command.push_str(&format!(" {option}")),
-                _ => command.push_str(" --full"),
-            }
-            Some(command)
+            (None, "note") => self.note(first),
+            (None, "cron_run") => self.run(first),
+            (None, "cron_jobs") => self.job(first),
+            _ => None,
         }
-        (None, "note") => Some(format!("quipu notes {}", quoted(first.name.as_deref()?))),
-        (None, "cron_run") => Some(format!("quipu cron {}", quoted(first.name.as_deref()?))),
-        (None, "cron_jobs") => Some("quipu cron".to_owned()),
-        _ => None,
     }
+
+    /// A note in the version that was found.
+    fn note(&self, hit: &SearchHit) -> Option<String> {
+        let name = hit.name.as_deref()?;
+        let agent = hit.agent.as_deref().unwrap_or_default();
+        let notes = quipu_ledger::notes(self.ledger).unwrap_or_default();
+        let is_called_so = |other: &str| other.eq_ignore_ascii_case(name);
+        let said = match notes.iter().filter(|note| is_called_so(&note.name)).count() {
+            0 | 1 => name.to_owned(),
+            _ => format!("{agent}/{name}"),
+        };
+        let versions = quipu_ledger::note_versions(self.ledger, agent, name).unwrap_or_default();
+        let newest = versions.last().and_then(|version| version.time);
+        let mut options = Vec::new();
+        if hit.is_older || (hit.time.is_some() && newest.is_some() && hit.time != newest) {
+            // Right after it was written; if it cannot be told from others by time, what changed.
+            let moments = hit.time.map(zone::just_after).unwrap_or_default();
+            let is_meant = |at: &String| {
+                let at = filters::until(at).ok();
+                let shown = versions
+                    .iter()
+                    .rfind(|version| version.time.zip(at).is_some_and(|(time, at)| time < at));
+                let same = versions.iter().filter(|version| version.time == hit.time).count();
+                shown.is_some_and(|version| version.time == hit.time) && same == 1
+            };
+            options.push(match moments.into_iter().find(is_meant) {
+                Some(at) => format!("--at {}", quote(at)),
+                None => "--diff".to_owned(),
+            });
+        }
+        Some(self.shell.command("notes", &said, &options))
+    }
+
+    /// The job whose run was found, with runs enough to see it.
+    fn run(&self, hit: &SearchHit) -> Option<String> {
+        let name = hit.name.as_deref()?;
+        let jobs = quipu_ledger::cron_jobs(self.ledger).unwrap_or_default();
+        let is_long = |job: &&CronJob| job.runs > cron::SHOWN as u64;
+        let job = jobs.iter().find(|job| job.name.as_deref() == Some(name) || job.id == name);
+        let options = job.filter(is_long).map(|_| "-n 0".to_owned());
+        Some(self.shell.command("cron", name, options.as_slice()))
+    }
+
+    /// The job that has in it what was found in the list of jobs.
+    fn job(&self, hit: &SearchHit) -> Option<String> {
+        let letters: Vec<char> = hit.snippet.chars().collect();
+        let found: Vec<String> = hit
+            .marks
+            .iter()
+            .filter_map(|(start, end)| letters.get(*start..*end))
+            .map(|piece| piece.iter().collect::<String>().to_lowercase())
+            .collect();
+        let jobs = quipu_ledger::cron_jobs(self.ledger).unwrap_or_default();
+        let matches = |job: &CronJob| {
+            let parts = [&job.name, &job.description, &job.prompt];
+            let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
+            let text = parts.join("\n").to_lowercase();
+            // As a snippet has it, on one line.
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            found.iter().filter(|piece| text.contains(piece.as_str())).count()
+        };
+        let best = jobs.iter().map(|job| (matches(job), job)).rev().max_by_key(|(count, _)| *count);
+        match best {
+            Some((1.., job)) => {
+                let named = |job: &&CronJob| job.name.as_ref().map(|name| name.to_lowercase());
+                let is_alone = |name: &&String| {
+                    let name = Some(name.to_lowercase());
+                    jobs.iter().filter(|job| named(job) == name).count() == 1
+                };
+                let name = job.name.as_ref().filter(is_alone).unwrap_or(&job.id);
+                Some(self.shell.command("cron", name, &[]))
+            }
+            // A job that is no longer in the list is not shown by anything.
+            _ if hit.is_older => None,
+            _ => Some(self.shell.plain("cron")),
+        }
+    }
+}
+
+/// The options that show a hit in its session's story, and those in the same turn.
+fn story(first: &SearchHit, hits: &[&SearchHit]) -> Vec<String> {
+    if is_title(first) {
+        // It stands above the story.
+        return Vec::new();
+    }
+    if is_only_raw(first) {
+        // What no story tells is in the record. The agent's id means the newest version.
+        let entry = match (first.is_older, first.number >> WELDED) {
+            (false, _) => first.entry.clone(),
+            (true, 0) => format!("#{}", first.number),
+            (true, ordinal) => format!("#{}.{ordinal}", first.number % (1 << WELDED)),
+        };
+        return vec![format!("--entry {} --raw", quote(entry))];
+    }
+    let mut said: Vec<String> = first.turn.iter().map(|turn| format!("--turn {turn}")).collect();
+    let together = hits.iter().filter(|hit| hit.turn == first.turn && !is_only_raw(hit));
+    let mut options: Vec<&str> = together.filter_map(|hit| option(hit)).collect();
+    options.sort_unstable();
+    options.dedup();
+    // All of a tool call is more than what it was given.
+    if options.contains(&"--tools full") {
+        options.retain(|option| *option != "--tools inputs");
+    }
+    match options.as_slice() {
+        [] => {}
+        [option] => said.push((*option).to_owned()),
+        _ => said.push("--full".to_owned()),
+    }
+    said
 }
 
 /// Further entries of one record are two to this power apart.
@@ -72,15 +164,4 @@ fn is_title(hit: &SearchHit) -> bool {
 /// Whether `show` never tells it.
 fn is_only_raw(hit: &SearchHit) -> bool {
     hit.is_older || hit.folded == Some("bookkeeping")
-}
-
-/// A name as a shell takes it.
-fn quoted(name: &str) -> String {
-    let is_plain =
-        |character: char| character.is_ascii_alphanumeric() || "-_./:".contains(character);
-    if name.chars().all(is_plain) {
-        name.to_owned()
-    } else {
-        format!("'{}'", name.replace('\'', r"'\''"))
-    }
 }

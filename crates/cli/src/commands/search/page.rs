@@ -6,7 +6,7 @@ use quipu_ledger::wire::{SearchAnswer, SearchHit};
 use quipu_transcript::format;
 use quipu_transcript::story::one_line;
 
-use super::command::command;
+use super::command::Opener;
 use crate::commands::Context;
 use crate::error::Result;
 use crate::output::{Look, ShortIds, Text, WIDEST_IN_PIPE, bytes, count, elapsed, minute, number};
@@ -14,7 +14,7 @@ use crate::output::{Look, ShortIds, Text, WIDEST_IN_PIPE, bytes, count, elapsed,
 /// Shows hits, and then what the answer may be missing.
 pub(super) fn show(
     context: &mut Context,
-    ids: &ShortIds,
+    opener: &Opener<'_>,
     answer: &SearchAnswer,
     gaps: &[String],
 ) -> Result<()> {
@@ -27,7 +27,7 @@ pub(super) fn show(
         }
     }
     for (_, hits) in &groups {
-        group(context, ids, hits)?;
+        group(context, opener, hits)?;
         context.output.gap()?;
     }
     let shown = answer.hits.len() as u64;
@@ -45,6 +45,7 @@ pub(super) fn show(
     }
     context.output.line(Text::of(Look::Dim, summary))?;
     for gap in gaps {
+        let gap = context.shell.sentence(gap);
         context.output.line(Text::of(Look::Dim, gap))?;
     }
     Ok(())
@@ -74,10 +75,10 @@ impl GroupKey<'_> {
 }
 
 /// One session, or whatever else the hits are in.
-fn group(context: &mut Context, ids: &ShortIds, hits: &[&SearchHit]) -> Result<()> {
+fn group(context: &mut Context, opener: &Opener<'_>, hits: &[&SearchHit]) -> Result<()> {
     let Some(first) = hits.first() else { return Ok(()) };
     context.output.line(headline(first))?;
-    context.output.line(origin(context, ids, first))?;
+    context.output.line(origin(context, opener.ids, first))?;
     for (hit, more) in folded(hits) {
         show_hit(context, hit)?;
         if more > 0 {
@@ -88,7 +89,7 @@ fn group(context: &mut Context, ids: &ShortIds, hits: &[&SearchHit]) -> Result<(
             context.output.line(Text::of(Look::Dim, like_it))?;
         }
     }
-    if let Some(command) = command(ids, hits) {
+    if let Some(command) = opener.command(hits) {
         let command = Text::plain("  ").with(Look::Good, command);
         context.output.line(command)?;
     }

@@ -3,6 +3,7 @@
 use quipu_transcript::story::{Outcome, StoryCall, StoryResult, Tools};
 
 use crate::output::{Look, ShortIds, Text, bytes, count, plain};
+use crate::shell::quote;
 
 /// Where what a call was given and what it answered stand.
 const INSIDE: &str = "      ";
@@ -25,7 +26,7 @@ pub(super) fn call(
     let name = if call.name.is_empty() { "a tool without a name" } else { &*call.name };
     let mut lines = line(mark(call.outcome), name, about, note, room);
     if let Some(session) = &call.subagent {
-        let more = Text::of(Look::Dim, format!("{INSIDE}→ quipu show {}", ids.of(session)));
+        let more = Text::of(Look::Dim, format!("{INSIDE}→ quipu show {}", quote(ids.of(session))));
         lines.extend(fit(more, room));
     }
     if tools >= Tools::Inputs

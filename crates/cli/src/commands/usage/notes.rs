@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use quipu_ledger::wire::UsageReport;
 use quipu_transcript::prices::AS_OF;
 
-use super::{By, groups};
+use super::{By, Own, groups};
 use crate::commands::Context;
 use crate::error::Result;
 use crate::output::{Look, Text, count, dollars, short};
@@ -18,6 +18,7 @@ pub(super) fn show(
     report: &UsageReport,
     by: By,
     hidden: usize,
+    own: &Own,
     zone: &TimeZone,
 ) -> Result<()> {
     context.output.gap()?;
@@ -27,15 +28,9 @@ pub(super) fn show(
         context.output.line(Text::of(Look::Dim, text))?;
     }
     if total.unpriced_tokens > 0 {
-        let mut models = total.unpriced_models.clone();
-        let more = models.len().saturating_sub(MOST_NAMED);
-        models.truncate(MOST_NAMED);
-        let mut names = models.join(", ");
-        if more > 0 {
-            names = format!("{names} and {more} more");
-        }
         let text = format!(
-            "* no price is known for {names}: {} tokens are not in the cost",
+            "* no price is known for {}: {} tokens are not in the cost",
+            named(&total.unpriced_models),
             short(total.unpriced_tokens)
         );
         context.output.line(Text::of(Look::Warning, text))?;
@@ -53,8 +48,12 @@ pub(super) fn show(
     if recorded > 0.0 {
         origins.push(format!("{} as recorded by the agents", dollars(recorded)));
     }
-    if cost - recorded > 1e-9 || recorded <= 0.0 {
-        origins.push(format!("{} at the list prices of {AS_OF}", dollars(cost - recorded)));
+    if own.usd > 0.0 {
+        origins.push(format!("{} at your own prices for {}", dollars(own.usd), named(&own.models)));
+    }
+    let listed = cost - recorded - own.usd;
+    if listed > 1e-9 || origins.is_empty() {
+        origins.push(format!("{} at the list prices of {AS_OF}", dollars(listed.max(0.0))));
     }
     let mut text = origins.join(", ");
     if matches!(by, By::Daily | By::Monthly) {
@@ -62,6 +61,15 @@ pub(super) fn show(
     }
     context.output.line(Text::of(Look::Dim, text))?;
     Ok(())
+}
+
+/// The first few of some models.
+fn named(models: &[String]) -> String {
+    let names = models.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match models.len().saturating_sub(MOST_NAMED) {
+        0 => names,
+        more => format!("{names} and {more} more"),
+    }
 }
 
 /// The zone's name, or how far it is from UTC.

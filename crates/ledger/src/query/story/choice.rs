@@ -216,7 +216,7 @@ pub(super) fn find_entry(conn: &Connection, session: SessionRow, name: &str) -> 
             conn.query_row("SELECT leaf FROM sessions WHERE id = ?1", [session], |row| row.get(0))?;
         return leaf.ok_or_else(no_match);
     }
-    if let Some(entry) = learn::unname(name) {
+    let numbered = |entry: EntryId| -> Result<EntryId> {
         let found = conn
             .query_row(
                 "SELECT id FROM entry_rows WHERE id = ?1 AND session = ?2",
@@ -224,7 +224,10 @@ pub(super) fn find_entry(conn: &Connection, session: SessionRow, name: &str) -> 
                 |row| row.get(0),
             )
             .optional()?;
-        return found.ok_or_else(no_match);
+        found.ok_or_else(no_match)
+    };
+    if let Some(entry) = learn::unname(name) {
+        return numbered(entry);
     }
     let exact = conn
         .query_row(
@@ -257,9 +260,11 @@ pub(super) fn find_entry(conn: &Connection, session: SessionRow, name: &str) -> 
         }
     }
     match found.as_slice() {
-        [] => Err(no_match()),
+        // A shell takes `#` for the beginning of a comment; the number alone will do.
+        [] => learn::unname(&format!("#{name}")).map_or_else(|| Err(no_match()), numbered),
         [(entry, _)] => Ok(*entry),
         several => Err(Error::Ambiguous {
+            what: "entries",
             name: name.to_owned(),
             candidates: several.iter().map(|(_, id)| id.clone()).collect(),
         }),

@@ -1,0 +1,152 @@
+//! Commands as they are printed for a person to run again.
+//!
+//! What is printed has to do what it promises: names are quoted for a shell, a name that looks like
+//! an option comes after `--`, and options that say which ledger is meant are said again.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use crate::args::Global;
+use crate::output::safe;
+
+/// What stands before every command that is printed: the program, and the global options that were
+/// given as flags. What the environment says, it says again.
+#[derive(Debug, Clone)]
+pub(crate) struct Shell {
+    program: String,
+}
+
+impl Default for Shell {
+    fn default() -> Shell {
+        Shell { program: PROGRAM.to_owned() }
+    }
+}
+
+const PROGRAM: &str = "quipu";
+
+impl Shell {
+    /// With the options of this command line.
+    pub(crate) fn new(global: &Global) -> Shell {
+        let mut program = PROGRAM.to_owned();
+        for (option, path) in [("--config", &global.config), ("--ledger", &global.ledger)] {
+            if let Some(path) = path {
+                program.push_str(&format!(" {option} {}", quote(path)));
+            }
+        }
+        Shell { program }
+    }
+
+    /// A command about something that has a name, and its options.
+    pub(crate) fn command(&self, verb: &str, name: &str, options: &[String]) -> String {
+        let mut words = vec![self.program.clone(), verb.to_owned()];
+        let is_option = name.starts_with('-');
+        if !is_option {
+            words.push(quote(name));
+        }
+        words.extend(options.iter().cloned());
+        if is_option {
+            words.extend(["--".to_owned(), quote(name)]);
+        }
+        words.join(" ")
+    }
+
+    /// A command without a name.
+    pub(crate) fn plain(&self, command: &str) -> String {
+        format!("{} {command}", self.program)
+    }
+
+    /// A sentence of ours with the same options in the commands that it names.
+    pub(crate) fn sentence(&self, sentence: &str) -> String {
+        // A command that was put together here has them already.
+        if self.program == PROGRAM || sentence.contains(&format!("`{} ", self.program)) {
+            return sentence.to_owned();
+        }
+        sentence.replace("`quipu ", &format!("`{} ", self.program))
+    }
+}
+
+/// A word as a shell reads it back.
+pub(crate) fn quote(word: impl AsRef<OsStr>) -> String {
+    let bytes = word.as_ref().as_bytes();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+=,".contains(&byte);
+    if let Ok(word) = std::str::from_utf8(bytes) {
+        // Some shells take a first `=` for something else.
+        if !word.is_empty() && !word.starts_with('=') && word.bytes().all(is_plain) {
+            return word.to_owned();
+        }
+        if safe(word) == word {
+            return format!("'{}'", word.replace('\'', "'\\''"));
+        }
+    }
+    // What a terminal must not see is spelled, and means the same to the shell.
+    let mut quoted = String::from("$'");
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            let mut buffer = [0; 4];
+            let written: &str = character.encode_utf8(&mut buffer);
+            match character {
+                '\'' | '\\' => quoted.extend(['\\', character]),
+                '\n' => quoted.push_str("\\n"),
+                '\t' => quoted.push_str("\\t"),
+                character if character != ' ' && safe(written) != written => {
+                    spell(&mut quoted, written.as_bytes());
+                }
+                character => quoted.push(character),
+            }
+        }
+        spell(&mut quoted, chunk.invalid());
+    }
+    quoted.push('\'');
+    quoted
+}
+
+/// In octal: three digits, whatever follows.
+fn spell(quoted: &mut String, bytes: &[u8]) {
+    for byte in bytes {
+        quoted.push_str(&format!("\\{byte:03o}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quote("/a/b-c_d.e"), "/a/b-c_d.e");
+        assert_eq!(quote("/a b"), "'/a b'");
+        assert_eq!(quote("#3391"), "'#3391'");
+        assert_eq!(quote("it's; $(rm)"), "'it'\\''s; $(rm)'");
+        assert_eq!(quote(""), "''");
+        assert_eq!(quote("/a\x1b[31m/it's\n"), r"$'/a\033[31m/it\'s\n'");
+        assert_eq!(quote("/a\u{202e}b"), r"$'/a\342\200\256b'");
+        assert_eq!(quote(OsStr::from_bytes(b"a\xffb")), r"$'a\377b'");
+    }
+
+    #[test]
+    fn a_shell_reads_back_what_was_quoted() {
+        let words = ["a b", "x'; rm -rf y;'", "#1", "\u{1b}[31m1", "--help", "$HOME `id` \\", "\n"];
+        for word in words {
+            let script = format!("printf %s {}", quote(word));
+            let Ok(output) = std::process::Command::new("bash").args(["-c", &script]).output()
+            else {
+                return;
+            };
+            assert_eq!(output.stdout, word.as_bytes(), "{script}");
+        }
+    }
+
+    #[test]
+    fn options_are_said_again() {
+        let shell = Shell { program: "quipu --ledger 'a b.db'".to_owned() };
+        assert_eq!(shell.command("show", "x y", &[]), "quipu --ledger 'a b.db' show 'x y'");
+        assert_eq!(
+            shell.command("show", "--help", &["--turn 3".to_owned()]),
+            "quipu --ledger 'a b.db' show --turn 3 -- --help"
+        );
+        assert_eq!(shell.sentence("see `quipu status`"), "see `quipu --ledger 'a b.db' status`");
+        let made = format!("`{}` shows it", shell.command("show", "a", &[]));
+        assert_eq!(shell.sentence(&made), made);
+        assert_eq!(Shell::default().sentence("see `quipu status`"), "see `quipu status`");
+    }
+}
