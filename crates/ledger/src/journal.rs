@@ -1,7 +1,10 @@
 //! The ledger's own source: what is true but stands in no other. Rebuild reads it like any other.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{Connection, Transaction};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::chunks::RecordReader;
 use crate::ids::{GenerationId, Seq, SourceId};
@@ -105,7 +108,16 @@ impl Event {
             #[serde(default)]
             patch: Fields,
         }
-        let mut event: Event = serde_json::from_slice(line).ok()?;
+        let mut event: Event = match serde_json::from_slice(line) {
+            Ok(event) => event,
+            // Serde decodes all of an event, but a note may hold what cannot be decoded: half of a
+            // letter, or a number without an end.
+            Err(_) => {
+                let mut parts: BTreeMap<&str, &RawValue> = serde_json::from_slice(line).ok()?;
+                parts.remove("patch")?;
+                serde_json::from_slice(&serde_json::to_vec(&parts).ok()?).ok()?
+            }
+        };
         if let Event::Native { patch, .. } = &mut event
             && let Ok(written) = serde_json::from_slice::<Written>(line)
         {

@@ -10,7 +10,7 @@ mod sql;
 mod usage;
 
 pub use export::{DamagedSession, ExportReport, ExportedFile};
-pub use import::ImportedFile;
+pub use import::{ImportedFile, LeftRow};
 pub use notes::{CronJob, CronRun, Note, NoteVersion};
 pub use search::{Nearby, Scanned, SearchAnswer, SearchGaps, SearchHit};
 pub use senders::Sender;

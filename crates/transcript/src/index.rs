@@ -6,6 +6,8 @@
 
 mod fields;
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use crate::problem::Problem;
@@ -19,6 +21,8 @@ pub struct Index {
     pub bindings: Vec<Binding>,
     /// What was odd about it.
     pub problems: Vec<Problem>,
+    /// Keys that say nothing that could be read, and why.
+    pub unread: Vec<(String, &'static str)>,
     /// Nothing of it could be read: what was known before stays.
     pub is_damaged: bool,
 }
@@ -43,6 +47,9 @@ pub struct Binding {
     /// Everything said about the key under the names of [`FIELDS`], unknown fields included.
     /// Prompt reports and skill lists stay in the index's bytes.
     pub fields: Map<String, Value>,
+    /// Values as they were written, those that cannot be decoded among them; only where a whole index
+    /// is read.
+    pub written: BTreeMap<String, String>,
 }
 
 /// What stands between the key of a session and its sub-agent's.
@@ -68,6 +75,7 @@ impl Binding {
             earlier: Vec::new(),
             updated_at: None,
             fields,
+            written: BTreeMap::new(),
         }
     }
 

@@ -172,6 +172,10 @@ impl NewEntry {
                 check::replacement(object)?;
             }
             "compaction" => self.refers_to.extend(refers("firstKeptEntryId")?),
+            // `root`: before the first entry.
+            "branch_summary" if object.text("fromId").as_deref() != Some("root") => {
+                self.refers_to.extend(refers("fromId")?);
+            }
             "reset" => {
                 self.refers_to.extend(refers("firstKeptEntryId")?);
                 check::reset(object)?;

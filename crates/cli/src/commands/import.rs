@@ -84,6 +84,12 @@ fn show(context: &mut Context, files: &[ImportedFile]) -> Result<()> {
         ]
     });
     context.output.table(0, &columns, rows.collect())?;
+    for file in files {
+        for row in &file.left_out {
+            let said = format!("left out  {}: {}: {}", file.path, row.key, row.why);
+            context.output.line(Text::of(Look::Dim, said))?;
+        }
+    }
     let left_out: Vec<&ImportedFile> = files.iter().filter(|file| file.kind == OTHER).collect();
     for file in &left_out {
         let why = file.why.as_deref().unwrap_or_default();

@@ -274,7 +274,7 @@ impl OneArgs {
                 }
             },
         };
-        if id.trim() == EVERYBODY {
+        if id.trim_matches(' ') == EVERYBODY {
             return Ok(Who::everybody(agent, channel));
         }
         Who::new(agent, channel, id).ok_or_else(|| {

@@ -174,3 +174,24 @@ fn an_import_tells_of_every_file() {
     let context = home.run("session context agent:main:main --json").json();
     assert_eq!(context["messages"].as_array().unwrap().len(), 1);
 }
+
+#[test]
+fn an_import_tells_why_keys_are_left_out() {
+    let home = Home::empty();
+    let folder = "state/agents/main/sessions";
+    home.write(format!("{folder}/e.jsonl"), "");
+    home.write(
+        format!("{folder}/sessions.json"),
+        r#"{"agent:main:main":{"sessionId":"s"},"agent:main:odd":7,"agent:main:lost":{"label":"x"}}"#,
+    );
+    snapshot!(home.run("import state"), @"
+    exit 0
+    --- stdout
+    rows  stored  new  file
+       0       0    0  agents/main/sessions/e.jsonl: it is empty
+       3       1    1  agents/main/sessions/sessions.json
+    left out  agents/main/sessions/sessions.json: agent:main:odd: an entry that is no object
+    left out  agents/main/sessions/sessions.json: agent:main:lost: it names no session
+    0 sessions: nothing new
+    ");
+}

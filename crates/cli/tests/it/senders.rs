@@ -203,6 +203,10 @@ fn mistakes() {
     --- stderr
     error: `../x` cannot be the name of an agent: a name is up to 64 letters, digits, `-` and `_`, and begins with a letter or digit
     ");
+    for odd in ["telegram:\n5", "telegram:5\t", "telegram:*\n"] {
+        let refused = home.feed(&["senders", "allow", odd], "");
+        assert!(refused.code == 2 && refused.stderr.contains("control characters"), "{refused}");
+    }
     assert!(!home.path(".local").exists(), "nothing was created");
 }
 

@@ -119,8 +119,17 @@ fn conflicts_and_refusals_are_told_to_scripts_and_people() {
         assert_eq!(wrong.code, 1, "{wrong}");
         assert!(wrong.stderr.contains("no entry of the session matches `nobody`"), "{wrong}");
     }
-    let orphan = r#"{"type":"custom","customType":"x","parentId":"nobody"}"#;
-    assert_eq!(home.feed(&["session", "append", &id], orphan).code, 1);
+    for orphan in [
+        r#"{"type":"custom","customType":"x","parentId":"nobody"}"#,
+        r#"{"type":"branch_summary","summary":"x","fromId":"nobody"}"#,
+    ] {
+        assert_eq!(home.feed(&["session", "append", &id], orphan).code, 1);
+    }
+    let rooted = r#"{"type":"branch_summary","summary":"x","fromId":"root"}"#;
+    assert_eq!(home.feed(&["session", "append", &id], rooted).code, 0);
+    let fork = home.run(&format!("session fork {id} --at root --new-id empty"));
+    assert_eq!(fork.code, 0, "{fork}");
+    assert!(said(&home, "empty").is_empty());
     assert_eq!(home.feed(&["session", "mirror", &id], "\n").code, 2);
     let taken = home.run(&format!("session new --id {id}"));
     assert_eq!(taken.code, 2);
@@ -204,9 +213,23 @@ fn metadata_in_and_out() {
     }
     let sessions = home.run("sessions --no-sync --all --channel telegram --json").json_lines();
     assert_eq!(sessions.len(), 1);
-    let wrong = home.feed(&["session", "meta", &id, "--patch", "{\"sendPolicy\":7}"], "");
-    assert_eq!(wrong.code, 2);
-    assert!(wrong.stderr.contains("allow, deny"), "{wrong}");
+    for (wrong, words) in
+        [(r#"{"sendPolicy":7}"#, "allow, deny"), (r#"{"ttsAuto":"loud"}"#, "off, always, inbound")]
+    {
+        let wrong = home.feed(&["session", "meta", &id, "--patch", wrong], "");
+        assert_eq!(wrong.code, 2);
+        assert!(wrong.stderr.contains(words), "{wrong}");
+    }
+    // Half of a letter, as JavaScript cuts texts, stays; a number without an end is named.
+    let half = r#"{"displayName":"cut \ud83d"}"#;
+    for all in [
+        home.feed(&["session", "meta", &id, "--patch", half], ""),
+        home.run(&format!("session meta {id}")),
+    ] {
+        assert!(all.stdout.contains(r#""displayName":"cut \ud83d""#), "{all}");
+    }
+    let endless = home.feed(&["session", "meta", &id, "--patch", r#"{"n":1e400}"#], "");
+    assert!(endless.stderr.contains("`n`"), "{endless}");
 }
 
 #[test]

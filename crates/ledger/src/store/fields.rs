@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use quipu_transcript::index::Binding;
+use serde::de::Error as D;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
@@ -16,9 +18,11 @@ impl Fields {
     /// Reads an object. Spaces between its parts are left out, so that it fits on one line.
     pub fn read(json: &str) -> serde_json::Result<Fields> {
         let mut fields: Fields = serde_json::from_str(json)?;
-        for value in fields.0.values_mut() {
+        for (name, value) in &mut fields.0 {
             // Others have to read it, too: no number without an end, nothing absurdly deep.
-            let _: Value = serde_json::from_str(value.get())?;
+            if let Err(why) = decoded(value.get()) {
+                return Err(D::custom(format!("`{}`: {why}", name.escape_debug())));
+            }
             if value.get().contains(char::is_whitespace) {
                 *value = RawValue::from_string(compact(value.get()))?;
             }
@@ -26,9 +30,20 @@ impl Fields {
         Ok(fields)
     }
 
-    /// The value of a field, as far as a computer's numbers can tell it.
+    /// What an index says about a key, as it was written there.
+    pub(crate) fn of(binding: &Binding) -> Fields {
+        let mut fields = Fields::from(binding.fields.clone());
+        for (name, value) in &binding.written {
+            if let Ok(value) = RawValue::from_string(compact(value)) {
+                fields.0.insert(name.clone(), value);
+            }
+        }
+        fields
+    }
+
+    /// The value of a field, as far as a computer's numbers and letters can tell it.
     pub fn get(&self, name: &str) -> Option<Value> {
-        serde_json::from_str(self.0.get(name)?.get()).ok()
+        decoded(self.0.get(name)?.get()).ok()
     }
 
     /// All fields, the same way.
@@ -51,6 +66,21 @@ impl Fields {
         if let Ok(value) = to_raw_value(value) {
             self.0.insert(name.to_owned(), value);
         }
+    }
+
+    /// Takes fields away.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
+        self.0.retain(|name, _| is_kept(name));
+    }
+
+    /// These fields with others in their place.
+    pub fn extend(&mut self, others: Fields) {
+        self.0.extend(others.0);
+    }
+
+    /// As JSON on many lines, two spaces for each step, the way `JSON.stringify` indents.
+    pub fn pretty(&self) -> String {
+        indented(&compact(&self.json()))
     }
 
     /// Makes these changes; `null` takes a field away.
@@ -93,6 +123,73 @@ impl PartialEq for Fields {
     }
 }
 
+/// A value; half of a letter, which no text has, is shown as the mark for it.
+fn decoded(json: &str) -> serde_json::Result<Value> {
+    serde_json::from_str(json).or_else(|error| match mended(json) {
+        Some(mended) => serde_json::from_str(&mended),
+        None => Err(error),
+    })
+}
+
+/// JSON whose texts can be decoded, if halves of letters are all that kept them from it.
+fn mended(json: &str) -> Option<String> {
+    let half = |at: usize| {
+        let digits = json.get(at..)?.strip_prefix("\\u")?.get(..4)?;
+        u32::from_str_radix(digits, 16).ok().filter(|half| (0xd800..0xe000).contains(half))
+    };
+    let mut mended = String::with_capacity(json.len());
+    let (mut at, mut is_changed) = (0, false);
+    while let Some(letter) = json.get(at..).and_then(|rest| rest.chars().next()) {
+        let length = match (half(at), half(at + 6)) {
+            (Some(0xd800..0xdc00), Some(0xdc00..)) => 12,
+            (Some(_), _) => {
+                mended.push_str("\\ufffd");
+                (at, is_changed) = (at + 6, true);
+                continue;
+            }
+            // An escaped backslash is none that something follows.
+            (None, _) if letter == '\\' => 2,
+            (None, _) => letter.len_utf8(),
+        };
+        mended.push_str(json.get(at..at + length)?);
+        at += length;
+    }
+    is_changed.then_some(mended)
+}
+
+/// Compact JSON, indented.
+fn indented(json: &str) -> String {
+    let mut out = String::with_capacity(json.len() * 2);
+    let (mut in_text, mut is_escaped, mut depth) = (false, false, 0_usize);
+    let mut letters = json.chars().peekable();
+    let line = |out: &mut String, depth: usize| {
+        out.push('\n');
+        out.extend(std::iter::repeat_n("  ", depth));
+    };
+    while let Some(letter) = letters.next() {
+        if !in_text && matches!(letter, '}' | ']') {
+            depth = depth.saturating_sub(1);
+            line(&mut out, depth);
+        }
+        out.push(letter);
+        match letter {
+            '"' if !is_escaped => in_text = !in_text,
+            '{' | '[' if !in_text => match letters.next_if(|next| matches!(next, '}' | ']')) {
+                Some(end) => out.push(end),
+                None => {
+                    depth += 1;
+                    line(&mut out, depth);
+                }
+            },
+            ',' if !in_text => line(&mut out, depth),
+            ':' if !in_text => out.push(' '),
+            _ => {}
+        }
+        is_escaped = in_text && letter == '\\' && !is_escaped;
+    }
+    out
+}
+
 /// JSON without spaces between its parts.
 fn compact(json: &str) -> String {
     let mut compact = String::with_capacity(json.len());
@@ -124,6 +221,26 @@ mod tests {
         assert_eq!(fields.json(), compact);
         assert_eq!(Fields::read(compact).unwrap(), fields);
         assert_eq!(fields.get("b"), Some(1e5.into()));
+    }
+
+    #[test]
+    fn halves_of_letters_are_kept_and_told_apart() {
+        let json =
+            r#"{"a":"cut \ud83d","b":["\ud83d\ude00","\\ud83d","\ude00\ud83d\ud83d\ude00"]}"#;
+        let fields = Fields::read(json).unwrap();
+        assert_eq!(fields.json(), json);
+        assert_eq!(fields.get("a"), Some("cut \u{fffd}".into()));
+        let b = serde_json::json!(["\u{1f600}", "\\ud83d", "\u{fffd}\u{fffd}\u{1f600}"]);
+        assert_eq!(fields.get("b"), Some(b));
+    }
+
+    #[test]
+    fn fields_are_indented_as_others_do_it() {
+        let json = r#"{"a":{},"b":[],"c":{"x":[1.5,"a,{[\" \\"],"y":{"z":null}},"d":""}"#;
+        let value: Value = serde_json::from_str(json).unwrap();
+        let pretty = serde_json::to_string_pretty(&value).unwrap();
+        assert_eq!(Fields::read(json).unwrap().pretty(), pretty);
+        assert_eq!(Fields::default().pretty(), "{}");
     }
 
     #[test]

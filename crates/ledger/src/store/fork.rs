@@ -29,10 +29,13 @@ use crate::chunks::RecordReader;
 use crate::ids::{PackedId, Seq, SessionRow};
 use crate::{Error, Result, clock, query};
 
+/// What stands for the place before the first entry; no entry of ours is called so.
+const ROOT: &str = "root";
+
 /// How to fork.
 #[derive(Debug, Clone, Default)]
 pub struct Fork<'a> {
-    /// The last entry of the path; the leaf if nothing is said.
+    /// The last entry of the path, `root` for none; the leaf if nothing is said.
     pub at: Option<&'a str>,
     /// The new session's id.
     pub id: Option<&'a str>,
@@ -72,6 +75,10 @@ impl Store {
     pub fn fork(&mut self, from: SessionRow, fork: &Fork<'_>) -> Result<Forked> {
         self.settle()?;
         let is_collected = matches!(self.session(from), Err(Error::Collected { .. }));
+        if fork.at == Some(ROOT) {
+            let session = self.make(from, fork, &[])?;
+            return Ok(Forked { session, unmapped: 0 });
+        }
         if is_collected && !has_our_lines(self.ledger.conn(), from)? {
             let seen = query::context(&self.ledger, from, fork.at)?.context;
             let (lines, unmapped) = mapped::lines(&seen)?;

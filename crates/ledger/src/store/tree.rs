@@ -199,17 +199,31 @@ pub(super) fn branches(
         .collect()
 }
 
-/// How many entries lead to each, itself included. Parents were written before their children, so
-/// one pass is enough, however many branches there are.
+/// How many entries lead to each, itself included. Each is counted once, however many branches there
+/// are; usually parents were written before their children, but an import may have them behind.
 fn lengths(conn: &Connection, session: SessionRow) -> Result<HashMap<EntryId, u64>> {
     let mut statement =
         conn.prepare_cached("SELECT id, parent FROM entry_rows WHERE session = ?1 ORDER BY id")?;
-    let mut rows = statement.query([session])?;
-    let mut lengths = HashMap::default();
-    while let Some(row) = rows.next()? {
-        let parent: Option<EntryId> = row.get(1)?;
-        let above = parent.and_then(|parent| lengths.get(&parent).copied()).unwrap_or(0);
-        lengths.insert(row.get(0)?, above + 1);
+    let rows = statement.query_map([session], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let parents: HashMap<EntryId, Option<EntryId>> = rows.collect::<Result<_, _>>()?;
+    let mut lengths: HashMap<EntryId, u64> = HashMap::default();
+    let mut way = Vec::new();
+    for entry in parents.keys() {
+        let mut at = Some(*entry);
+        let mut length = loop {
+            // What is on the way has a length of zero so far: no circle is followed twice.
+            let Some(entry) = at.filter(|entry| parents.contains_key(entry)) else { break 0 };
+            if let Some(known) = lengths.get(&entry) {
+                break *known;
+            }
+            lengths.insert(entry, 0);
+            way.push(entry);
+            at = parents.get(&entry).copied().flatten();
+        };
+        while let Some(entry) = way.pop() {
+            length += 1;
+            lengths.insert(entry, length);
+        }
     }
     Ok(lengths)
 }

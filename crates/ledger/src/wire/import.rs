@@ -23,7 +23,19 @@ pub struct ImportedFile {
     /// Why it was not imported, or not wholly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Keys of an index that were not imported.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftRow>,
     /// It should have been imported, and was not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
+}
+
+/// A key that was not imported.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftRow {
+    /// The key, as written.
+    pub key: String,
+    /// Why.
+    pub why: &'static str,
 }

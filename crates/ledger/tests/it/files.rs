@@ -8,6 +8,7 @@ use quipu_ledger::export::openclaw;
 use quipu_ledger::store::{Append, Fork, NativeSession, NewSession, Store};
 use quipu_ledger::wire::{ImportedFile, Session};
 use quipu_ledger::{Filter, Ledger, SessionRow};
+use quipu_transcript::key::SessionKey;
 use serde_json::{Map, Value, json};
 
 use crate::home::Home;
@@ -363,4 +364,201 @@ fn collected_sessions_go_back_with_their_index() {
         (serde_json::from_str(header).unwrap(), serde_json::from_str(back_header).unwrap());
     before["id"] = "id".into();
     assert_eq!(before, after);
+}
+
+#[test]
+fn threads_of_one_id_are_sessions_of_their_own() {
+    let header = json!({"type": "session", "version": 3, "id": "id", "cwd": "/w",
+        "timestamp": "2026-01-01T00:00:00.000Z"});
+    let begins = format!("{header}\n{}\n", entry("e1", None, "one"));
+    let text = format!("{begins}{}\n", entry("e2", Some("e1"), "two"));
+    let key = |thread: &str| format!("agent:main:telegram:group:-1:topic:{thread}");
+    let noted = |more: Value| {
+        let mut index = Map::new();
+        for thread in ["5", "6"] {
+            let mut fields = json!({"sessionId": "id", "updatedAt": 1_767_225_601_000_i64});
+            if more == true {
+                fields["sessionFile"] = format!("id-topic-{thread}.jsonl").into();
+            }
+            index.insert(key(thread), fields);
+        }
+        json!(index)
+    };
+    // With an index, with one that does not name the files, and without one.
+    for index in [Some(noted(true.into())), Some(noted(false.into())), None] {
+        let home = Home::new();
+        let base = ".openclaw/agents/main/sessions";
+        home.write(&format!("{base}/id-topic-5.jsonl"), &begins);
+        home.write(&format!("{base}/id-topic-6.jsonl"), &text);
+        if let Some(index) = &index {
+            home.write(&format!("{base}/sessions.json"), index.to_string());
+        }
+        let mut store = Store::open(&home.ledger_path()).unwrap();
+        let told = import(&mut store, &home.path(".openclaw"));
+        assert!(told.iter().all(|file| !file.failed && file.stored == file.rows), "{told:?}");
+        let seen: Vec<(String, usize)> = contexts(store.ledger().unwrap())
+            .into_iter()
+            .map(|(id, context)| (id, context["messages"].as_array().unwrap().len()))
+            .collect();
+        assert_eq!(seen, [("id-topic-5".to_owned(), 1), ("id-topic-6".to_owned(), 2)]);
+        if index.is_some() {
+            for thread in ["5", "6"] {
+                let session = store.by_key(&SessionKey::parse(key(thread))).unwrap().unwrap();
+                assert_eq!(session.id, format!("id-topic-{thread}"));
+            }
+        }
+        let out = home.scratch("out");
+        export(store.ledger().unwrap(), &out);
+        let mut before = files(&home.path(".openclaw"));
+        let mut after = files(&out);
+        let name = PathBuf::from("agents/main/sessions/sessions.json");
+        let read = |bytes: Option<Vec<u8>>| -> Option<Value> {
+            bytes.map(|bytes| serde_json::from_slice(&bytes).unwrap())
+        };
+        before.remove(&name);
+        let after_index = read(after.remove(&name));
+        assert_eq!(after, before);
+        for thread in ["5", "6"].into_iter().filter(|_| index.is_some()) {
+            let fields = &after_index.as_ref().unwrap()[key(thread)];
+            assert_eq!(fields["sessionId"], "id");
+            assert_eq!(fields["sessionFile"], format!("id-topic-{thread}.jsonl"));
+        }
+        assert!(import(&mut store, &out).iter().all(|file| file.added == 0 && !file.failed));
+    }
+}
+
+#[test]
+fn a_session_of_a_thread_is_itself_again() {
+    let home = Home::new();
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    for (id, key) in [
+        ("own", "agent:main:telegram:group:-1:topic:7"),
+        ("my-topic-ideas", "agent:main:main"),
+        ("a-topic-1", "agent:main:telegram:group:-1:topic:2"),
+    ] {
+        let new = NewSession { id: Some(id), key: Some(key), ..Default::default() };
+        let session = store.create(&new).unwrap();
+        append(&mut store, &session, &message("user", id));
+    }
+    let out = home.scratch("out");
+    export(store.ledger().unwrap(), &out);
+    let there = files(&out);
+    let has = |name: &str| there.contains_key(Path::new(&format!("agents/main/sessions/{name}")));
+    assert!(has("own-topic-7.jsonl") && has("my-topic-ideas.jsonl"), "{:?}", there.keys());
+    // Nothing is new where they came from, and elsewhere they are the same.
+    let again = import(&mut store, &out);
+    assert!(again.iter().all(|file| file.added == 0 && !file.failed), "{again:?}");
+    let other = Home::new();
+    let mut copy = Store::open(&other.ledger_path()).unwrap();
+    import(&mut copy, &out);
+    assert_eq!(contexts(copy.ledger().unwrap()), contexts(store.ledger().unwrap()));
+    for key in ["agent:main:main", "agent:main:telegram:group:-1:topic:2"] {
+        let id = |store: &Store| store.by_key(&SessionKey::parse(key)).unwrap().unwrap().id;
+        assert_eq!(id(&copy), id(&store));
+    }
+}
+
+#[test]
+fn a_leaf_that_is_a_reset_reads_back_with_what_follows_it() {
+    for is_marked in [false, true] {
+        let home = Home::new();
+        let mut store = Store::open(&home.ledger_path()).unwrap();
+        let new = NewSession { id: Some("z"), ..Default::default() };
+        let session = store.create(&new).unwrap();
+        let one = append(&mut store, &session, &message("user", "one"));
+        let two = append(&mut store, &session, &message("assistant", "two"));
+        if is_marked {
+            let change = r#"{"type":"model_change","provider":"p","modelId":"n"}"#;
+            append(&mut store, &session, change);
+        }
+        store.label(&session, &one, Some("here"), Append::default()).unwrap();
+        let reset = store.reset(&session, "reset", None, Append::default()).unwrap().id;
+        append(&mut store, &session, &message("user", "three"));
+        let four = append(&mut store, &session, &message("assistant", "four"));
+        store.branch(&session, Some(&reset), None, Append::default()).unwrap();
+        let out = home.scratch("out");
+        export(store.ledger().unwrap(), &out);
+        let other = Home::new();
+        let mut copy = Store::open(&other.ledger_path()).unwrap();
+        let told = import(&mut copy, &out);
+        assert!(told.iter().all(|file| !file.failed), "{told:?}");
+        let rows = sessions(copy.ledger().unwrap());
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        let again = copy.session(rows[0].0).unwrap();
+        assert_eq!(copy.leaf(&again).unwrap().unwrap().id, reset);
+        for leaf in [&one, &two, &reset, &four] {
+            let seen = |store: &mut Store, session: &NativeSession| {
+                let ledger = store.ledger().unwrap();
+                let context = quipu_ledger::context(ledger, session.row, Some(leaf)).unwrap();
+                serde_json::to_value(context.context).unwrap()
+            };
+            assert_eq!(seen(&mut copy, &again), seen(&mut store, &session));
+        }
+        let lengths = |store: &mut Store, session: &NativeSession| {
+            let mut all: Vec<(String, u64)> = Vec::new();
+            for branch in store.branches(session).unwrap() {
+                all.push((branch.tip.id, branch.length));
+            }
+            all.sort();
+            all
+        };
+        assert_eq!(lengths(&mut copy, &again), lengths(&mut store, &session));
+        assert_eq!(other.one::<i64>("SELECT count(*) FROM labels"), 1);
+    }
+}
+
+#[test]
+fn what_an_index_says_is_kept_as_it_was_written_or_named() {
+    let home = Home::new();
+    let base = ".openclaw/agents/main/sessions";
+    let untimed = "{\"type\":\"session\",\"version\":3,\"id\":\"s\"}\n{\"type\":\"message\",\"id\":\"e\",\
+        \"parentId\":null,\"message\":{\"role\":\"user\",\"content\":\"x\"}}\n";
+    home.write(&format!("{base}/s.jsonl"), untimed);
+    home.write(&format!("{base}/nothing.jsonl"), "");
+    let index = r#"{"agent:main:main": {"sessionId": "s", "updatedAt": "2026-02-04T08:18:36.233Z",
+        "displayName": "cut \ud83d", "n": 1e400, "big": {"b": 12345678901234567890123, "a": 1E5}},
+        "agent:main:explicit:nothing": {"sessionId": "nothing", "label": "kept"},
+        "agent:main:odd": 7, "agent:main:lost": {"label": "keepme"}}"#;
+    home.write(&format!("{base}/sessions.json"), index);
+    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let told = import(&mut store, &home.path(".openclaw"));
+    let of = |name: &str| told.iter().find(|file| file.path.ends_with(name)).unwrap();
+    let keys = of("sessions.json");
+    assert_eq!((keys.rows, keys.stored, keys.failed), (4, 2, false), "{keys:?}");
+    let left: Vec<(&str, &str)> =
+        keys.left_out.iter().map(|row| (row.key.as_str(), row.why)).collect();
+    let why = [
+        ("agent:main:odd", "an entry that is no object"),
+        ("agent:main:lost", "it names no session"),
+    ];
+    assert_eq!(left, why);
+    let empty = of("nothing.jsonl");
+    assert_eq!((empty.rows, empty.failed, empty.why.as_deref()), (0, false, Some("it is empty")));
+
+    let out = home.scratch("out");
+    let plan_index = |store: &mut Store| {
+        let ledger = store.ledger().unwrap();
+        let plan = openclaw::plan(ledger, &sessions(ledger)).unwrap();
+        plan.indexes().unwrap().remove(0).1.pretty()
+    };
+    let written = plan_index(&mut store);
+    for part in [
+        r#""displayName": "cut \ud83d""#,
+        r#""n": 1e400"#,
+        r#""b": 12345678901234567890123"#,
+        r#""a": 1E5"#,
+        r#""updatedAt": 1770193116233"#,
+        r#""label": "kept""#,
+    ] {
+        assert!(written.contains(part), "{part}: {written}");
+    }
+    export(store.ledger().unwrap(), &out);
+    drop(store);
+    home.assert_rebuilds();
+    home.assert_sound();
+    // What was written goes in again, and comes out the same.
+    let other = Home::new();
+    let mut copy = Store::open(&other.ledger_path()).unwrap();
+    import(&mut copy, &out);
+    assert_eq!(plan_index(&mut copy), written);
 }

@@ -98,7 +98,7 @@ fn many_sessions_are_stored_at_once_and_others_write_between() {
     assert_eq!(told.len(), 2103);
     assert!(told.windows(2).all(|two| two[0].path < two[1].path), "in order");
     let failed: Vec<&ImportedFile> = told.iter().filter(|file| file.failed).collect();
-    assert_eq!(failed.len(), 2);
+    assert_eq!(failed.len(), 1);
     assert_eq!((failed[0].rows, failed[0].stored, failed[0].added), (2, 0, 0));
     let index = told.last().unwrap();
     assert_eq!((index.rows, index.stored, index.added), (2100, 2100, 2100));

@@ -33,7 +33,9 @@ pub use plan::Plan;
 pub use row::Model;
 use row::{Kind, Models, Row};
 use tree::Tree;
-pub use written::{AGAIN, FOOTHOLD, Head, MADE, OWN_ID, OWN_LINE, Writer, line_time};
+pub use written::{
+    AGAIN, FOOTHOLD, GOES_ON, Head, MADE, OWN_ID, OWN_LINE, Writer, line_time, own_header,
+};
 
 /// Whose reader is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

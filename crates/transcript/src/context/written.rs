@@ -23,10 +23,16 @@ pub struct Head<'a> {
     pub parent: Option<&'a str>,
     /// The id that the session has in the ledger, where its file cannot have it.
     pub own: Option<&'a str>,
+    /// The file goes on from the one before it.
+    pub goes_on: bool,
 }
 
 /// Under this name a header tells [`Head::own`].
 pub const OWN_ID: &str = "quipuSession";
+
+/// Under this name a header tells [`Head::goes_on`]: the reset that the file is there for may stand
+/// behind what follows it, since the leaf comes last.
+pub const GOES_ON: &str = "quipuGoesOn";
 
 /// Under this name an entry says that no line of the session is written there: [`AGAIN`] if it repeats
 /// what was said in the file before, [`FOOTHOLD`] if it says nothing at all.
@@ -39,6 +45,21 @@ pub const FOOTHOLD: &str = "leaf";
 /// Under this name an entry that a file begins with tells the session's line, where it is written
 /// differently for that.
 pub const OWN_LINE: &str = "quipuLine";
+
+/// A header as it was before an export wrote [`OWN_ID`] and [`GOES_ON`] into it, with the session's
+/// `id` as the header had it; `None` if it is no header.
+pub fn own_header(line: &str, id: Option<&str>) -> Option<String> {
+    let mut object = Object::read(row::clean(line))?;
+    if object.text("type").as_deref() != Some("session") {
+        return None;
+    }
+    object.take(OWN_ID);
+    object.take(GOES_ON);
+    if let Some(id) = id {
+        object.put("id", &id);
+    }
+    Some(text(&object))
+}
 
 /// When a line says that it was written, milliseconds UTC.
 pub fn line_time(line: &str) -> Option<i64> {
@@ -83,6 +104,9 @@ impl Writer {
         }
         if let Some(own) = head.own {
             object.put(OWN_ID, &own);
+        }
+        if head.goes_on {
+            object.put(GOES_ON, &true);
         }
         text(&object)
     }

@@ -145,7 +145,7 @@ fields! {
         "queueCap": Number,
         "queueDrop": Word(&["old", "new", "summarize"]),
         "responseUsage": Word(&["on", "off", "tokens", "full"]),
-        "ttsAuto": Text,
+        "ttsAuto": Word(&["off", "always", "inbound", "tagged"]),
         "execHost": Text,
         "execSecurity": Text,
         "execAsk": Text,

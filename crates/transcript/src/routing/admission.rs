@@ -130,7 +130,8 @@ pub fn sender_id(text: &str) -> Option<String> {
     let is_id = !id.is_empty()
         && id != EVERYBODY
         && id.len() <= LONGEST_SENDER
-        && !id.chars().any(char::is_control);
+        // Spaces around it are nobody's; a line's end there is somebody's mistake.
+        && !text.chars().any(char::is_control);
     is_id.then_some(id)
 }
 

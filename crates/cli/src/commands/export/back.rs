@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use quipu_ledger::export::{self, openclaw};
+use quipu_ledger::store::Fields;
 use quipu_ledger::wire::{DamagedSession, ExportReport, ExportedFile};
-use serde_json::{Map, Value};
 
 use super::choose::Chosen;
 use super::folder::{check_absent, create_folder, explain, write};
@@ -140,7 +140,7 @@ fn openclaw(
             false => index,
         };
         let written = write(&path, force, |out| {
-            serde_json::to_writer_pretty(&mut *out, &index).map_err(io::Error::from)?;
+            out.write_all(index.pretty().as_bytes())?;
             Ok(out.write_all(b"\n")?)
         });
         let bytes = written.map_err(|failure| explain(failure, &path))?;
@@ -151,13 +151,13 @@ fn openclaw(
 }
 
 /// An index with these keys in it; those of other sessions stay.
-fn over(path: &Path, index: Map<String, Value>) -> Result<Map<String, Value>> {
+fn over(path: &Path, index: Fields) -> Result<Fields> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(index),
         Err(error) => return Err(explain(Failure::Out(error), path)),
     };
-    let mut there: Map<String, Value> = serde_json::from_slice(&bytes).map_err(|_| {
+    let mut there: Fields = serde_json::from_slice(&bytes).map_err(|_| {
         CommandError::new(format!("{} is no index that can be gone on with", path.display()))
             .hint("put it aside, or name another place with --to")
     })?;

@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[arg(value_name = "ID", allow_hyphen_values = true)]
     id: String,
 
-    /// The last entry that is copied [default: the leaf]
+    /// The last entry that is copied; `root`: none [default: the leaf]
     #[arg(long, value_name = "ENTRY", allow_hyphen_values = true)]
     at: Option<String>,
 

@@ -47,6 +47,11 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
 fn read(patch: &str) -> Result<Fields> {
     let text = if patch == "-" { standard_input()? } else { patch.to_owned() };
     Fields::read(&text).map_err(|error| {
+        // What is wrong with one field is said with its name.
+        let said = error.to_string();
+        if said.starts_with('`') {
+            return CommandError::new(format!("the patch cannot be kept: {said}"));
+        }
         let place = format!("line {} column {}", error.line(), error.column());
         CommandError::new(format!("the patch is not a JSON object: {place}"))
     })

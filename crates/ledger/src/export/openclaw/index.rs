@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use quipu_transcript::formats::openclaw::whole_index;
-use quipu_transcript::index::Index;
+use quipu_transcript::index::{Holds, Index, field};
 use quipu_transcript::key::SessionKey;
+use quipu_transcript::time::Timestamp;
 use rusqlite::Connection;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{OPENCLAW, Planned};
 use crate::ids::{SessionRow, SourceId};
@@ -20,11 +21,9 @@ pub(super) fn native_key(conn: &Connection, row: SessionRow) -> Result<Option<Se
 }
 
 /// The indexes of all agents.
-pub(super) fn of(
-    conn: &Connection,
-    planned: &[Planned],
-) -> Result<Vec<(String, Map<String, Value>)>> {
-    let mut files: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
+pub(super) fn of(conn: &Connection, planned: &[Planned]) -> Result<Vec<(String, Fields)>> {
+    let mut files: BTreeMap<&str, Fields> = BTreeMap::new();
+    let mut times: HashMap<(&str, String), i64> = HashMap::new();
     let mut read = HashMap::new();
     for session in planned {
         let said = match session.is_native {
@@ -34,11 +33,12 @@ pub(super) fn of(
         let index = files.entry(&session.folder).or_default();
         for (key, fields) in said {
             let key = key_in_files(&key, session);
-            let fields = finished(fields, session);
+            let (fields, updated) = finished(fields, session);
             // Two sessions of one key: one of ours and a collected one. The key leads to the newer.
-            let is_newer = index.get(&key).is_none_or(|before| updated(before) < updated(&fields));
-            if is_newer {
-                index.insert(key, fields);
+            let time = times.entry((&session.folder, key.clone())).or_insert(i64::MIN);
+            if *time < updated {
+                *time = updated;
+                index.put(&key, &fields);
             }
         }
     }
@@ -48,12 +48,8 @@ pub(super) fn of(
         .collect())
 }
 
-fn updated(entry: &Value) -> i64 {
-    entry.get("updatedAt").and_then(Value::as_i64).unwrap_or(0)
-}
-
 /// What is noted about one of our own sessions, under each key that leads to it.
-fn own(conn: &Connection, row: SessionRow) -> Result<Vec<(String, Map<String, Value>)>> {
+fn own(conn: &Connection, row: SessionRow) -> Result<Vec<(String, Fields)>> {
     let session = sessions::by_row(conn, row)?;
     let Some(source) = sessions::index_of(conn, &session.agent)? else { return Ok(Vec::new()) };
     let mut statement = conn.prepare_cached(
@@ -66,7 +62,7 @@ fn own(conn: &Connection, row: SessionRow) -> Result<Vec<(String, Map<String, Va
         let mut fields: Fields = serde_json::from_str(&fields).unwrap_or_default();
         let key: String = row.get(0)?;
         meta::count_for(conn, &session, &key, &mut fields)?;
-        keys.push((key, fields.to_map()));
+        keys.push((key, fields));
     }
     Ok(keys)
 }
@@ -76,7 +72,7 @@ fn collected(
     conn: &Connection,
     session: &Planned,
     read: &mut HashMap<SourceId, Option<Index>>,
-) -> Result<Vec<(String, Map<String, Value>)>> {
+) -> Result<Vec<(String, Fields)>> {
     let mut statement = conn.prepare_cached(
         "SELECT source, key, fields FROM session_keys
           WHERE format = ?1 AND agent = ?2 AND session_id = ?3 ORDER BY key",
@@ -91,7 +87,7 @@ fn collected(
         }
         let whole = read.get(&source).and_then(Option::as_ref).and_then(|index| {
             let binding = index.bindings.iter().find(|binding| binding.key == key)?;
-            Some(binding.fields.clone())
+            Some(Fields::of(binding))
         });
         let fields = match whole {
             Some(fields) => fields,
@@ -111,18 +107,25 @@ fn key_in_files(key: &str, session: &Planned) -> String {
     }
 }
 
-/// An entry with what every reader needs.
-fn finished(mut fields: Map<String, Value>, session: &Planned) -> Value {
+/// An entry with what every reader needs, and its time.
+fn finished(mut fields: Fields, session: &Planned) -> (Fields, i64) {
     // Names that only quipu uses.
-    fields.retain(|name, _| !name.starts_with("quipu:"));
-    fields.insert("sessionId".to_owned(), session.session_id.as_str().into());
-    let said = fields.get("updatedAt").and_then(Value::as_i64);
-    let updated = said.or(session.updated_at).or(session.started_at).unwrap_or(0);
-    fields.insert("updatedAt".to_owned(), updated.into());
-    if session.stem == session.session_id {
-        fields.remove("sessionFile");
-    } else {
-        fields.insert("sessionFile".to_owned(), format!("{}.jsonl", session.stem).into());
+    fields.retain(|name| !name.starts_with("quipu:") && name != "sessionFile");
+    fields.put("sessionId", &session.session_id);
+    // The spec's older shape has times as text.
+    let is_time = |name: &&str| field(name).is_some_and(|field| field.holds == Holds::Time);
+    let times: Vec<String> = fields.names().filter(is_time).map(str::to_owned).collect();
+    for name in times {
+        let said = fields.get(&name);
+        if let Some(time) = said.as_ref().and_then(Value::as_str).and_then(Timestamp::from_text) {
+            fields.put(&name, &time.0);
+        }
     }
-    Value::Object(fields)
+    let said = fields.get("updatedAt").as_ref().and_then(Value::as_i64);
+    let updated = said.or(session.updated_at).or(session.started_at).unwrap_or(0);
+    fields.put("updatedAt", &updated);
+    if session.stem != session.session_id {
+        fields.put("sessionFile", &format!("{}.jsonl", session.stem));
+    }
+    (fields, updated)
 }

@@ -5,6 +5,7 @@ use std::io::Write;
 
 use quipu_transcript::context::{Head, Laid, Layout, Session, Writer, line_time};
 use rusqlite::Connection;
+use serde_json::Value;
 
 use crate::ids::SessionRow;
 use crate::query::{Life, lives};
@@ -50,6 +51,12 @@ impl Laying {
         let wanted: Vec<usize> = layout.header.into_iter().chain(ends).chain(resets).collect();
         take(conn, &life, &wanted, &mut texts)?;
         Ok(Some(Laying { life, layout, texts }))
+    }
+
+    /// The id that the session's header says.
+    pub(super) fn header_id(&self) -> Option<String> {
+        let header: Value = serde_json::from_str(self.texts.get(&self.layout.header?)?).ok()?;
+        Some(header.get("id")?.as_str()?.to_owned())
     }
 
     /// When each file but the last was ended by a reset, milliseconds.

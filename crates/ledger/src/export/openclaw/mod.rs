@@ -14,13 +14,13 @@ use quipu_transcript::context::Head;
 use quipu_transcript::formats::native;
 use quipu_transcript::time::Timestamp;
 use rusqlite::Transaction;
-use serde_json::{Map, Value};
 
 pub use lines::{Failure, Wrote};
 
 use crate::Result;
 use crate::ids::SessionRow;
 use crate::ledger::Ledger;
+use crate::store::Fields;
 use crate::wire::Session;
 use lines::Laying;
 
@@ -104,9 +104,15 @@ impl Plan<'_> {
             false => None,
         };
         let thread = key.as_ref().and_then(|key| key.thread());
-        // A thread's collected transcript is named after both, its session after one of them.
-        let (id, thread) = match (is_native, session.id.split_once("-topic-")) {
-            (false, Some((id, thread))) if !id.is_empty() => (id, Some(thread)),
+        // A thread's transcript is named after both, its session after one of them. One of our own
+        // may only be called so.
+        let said = laying.header_id();
+        let (id, thread) = match names::topic(&session.id) {
+            Some((id, topic))
+                if !is_native || thread == Some(topic) || said.as_deref() == Some(id) =>
+            {
+                (id, Some(topic))
+            }
             _ => (&*session.id, thread),
         };
         let folder = names::folder(&names::agent(&session.agent));
@@ -187,13 +193,15 @@ impl Plan<'_> {
             id: &session.session_id,
             time: &Timestamp(time).to_iso(),
             parent: parent.as_deref(),
-            own: (session.is_native && session.session_id != session.id).then_some(&*session.id),
+            own: (session.is_native && !names::is_of(&session.stem, &session.id))
+                .then_some(&*session.id),
+            goes_on: file.place.1 > 0,
         };
         laying.write(&self.tx, file.place.1, &head, out)
     }
 
     /// The indexes: where each is written, and its keys.
-    pub fn indexes(&self) -> Result<Vec<(String, Map<String, Value>)>> {
+    pub fn indexes(&self) -> Result<Vec<(String, Fields)>> {
         index::of(&self.tx, &self.sessions)
     }
 }

@@ -50,6 +50,22 @@ pub(super) fn stem(session_id: &str, thread: Option<&str>) -> String {
     topic.filter(is_right).unwrap_or_else(|| session_id.to_owned())
 }
 
+/// A thread's session by the name of its transcript: the session's id, and the thread.
+pub(crate) fn topic(id: &str) -> Option<(&str, &str)> {
+    id.split_once("-topic-").filter(|(id, _)| !id.is_empty())
+}
+
+/// Whether a transcript of that name is taken for this session's when it is read.
+pub(super) fn is_of(stem: &str, id: &str) -> bool {
+    leads_to("main", stem).as_deref() == Some(id)
+}
+
+/// The id that a header has for a session of quipu's own, if it is one that an export wrote.
+pub(crate) fn header_id<'a>(own: &'a str, said: &str) -> Option<&'a str> {
+    let ids = [Some(own), topic(own).map(|(id, _)| id)];
+    ids.into_iter().flatten().find(|id| session_id(id) == said)
+}
+
 /// The folder of an agent's sessions.
 pub(super) fn folder(agent_folder: &str) -> String {
     format!("agents/{agent_folder}/sessions")

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use quipu_transcript::index::Binding;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::super::NativeSession;
 use super::super::sessions::{begin, bind, index_of, source_of};
 use super::super::work::Work;
+use super::super::{Fields, NativeSession};
 use super::path_of;
 use super::read::{Content, Group};
 use crate::Result;
@@ -112,14 +112,12 @@ fn bind_new(work: &mut Work<'_, '_>, session: &NativeSession, binding: &Binding)
     if is_noted(work.tx, &session.agent, &binding.key)? {
         return Ok(false);
     }
-    let mut fields = binding.fields.clone();
-    fields.remove("sessionId");
     // A plain name says nothing that the key and the id do not say.
-    let is_plain = |file: &str| !file.contains(['/', '\\']);
-    if fields.get("sessionFile").and_then(|file| file.as_str()).is_some_and(is_plain) {
-        fields.remove("sessionFile");
-    }
-    bind(work, session, &binding.key, fields.into())?;
+    let file = binding.fields.get("sessionFile").and_then(|file| file.as_str());
+    let is_plain = file.is_some_and(|file| !file.contains(['/', '\\']));
+    let mut fields = Fields::of(binding);
+    fields.retain(|name| name != "sessionId" && (name != "sessionFile" || !is_plain));
+    bind(work, session, &binding.key, fields)?;
     Ok(true)
 }
 

@@ -8,8 +8,10 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use memchr::memmem;
-use quipu_transcript::context::{AGAIN, FOOTHOLD, MADE, OWN_LINE};
+use quipu_transcript::context::{AGAIN, FOOTHOLD, GOES_ON, MADE, OWN_ID, OWN_LINE, own_header};
 use serde_json::Value;
+
+use crate::export::openclaw::names;
 
 /// The lines of one file.
 pub(super) struct Exported {
@@ -28,11 +30,22 @@ impl Exported {
     pub(super) fn original<'a>(&mut self, line: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         let kept = Some(Cow::Borrowed(line));
         // Nearly no line names them.
-        if [MADE, OWN_LINE].iter().all(|name| memmem::find(line, name.as_bytes()).is_none()) {
+        if [MADE, OWN_LINE, OWN_ID, GOES_ON]
+            .iter()
+            .all(|name| memmem::find(line, name.as_bytes()).is_none())
+        {
             return kept;
         }
         let Ok(said) = serde_json::from_slice::<Value>(line) else { return kept };
         let text = |name: &str| said.get(name).and_then(Value::as_str);
+        let id = text("id").unwrap_or_default();
+        let own = text(OWN_ID).and_then(|own| names::header_id(own, id));
+        if own.is_some() || said.get(GOES_ON).is_some() {
+            let header = std::str::from_utf8(line).ok().and_then(|line| own_header(line, own));
+            if let Some(header) = header {
+                return Some(Cow::Owned(header.into_bytes()));
+            }
+        }
         let is_left_out = match text(MADE) {
             Some(AGAIN) => self.goes_on,
             Some(FOOTHOLD) => true,

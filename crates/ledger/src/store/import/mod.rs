@@ -21,13 +21,12 @@ use quipu_transcript::formats::openclaw::whole_index;
 use quipu_transcript::index::{Binding, Index};
 use quipu_transcript::key::SessionKey;
 
-use self::batch::Key;
 use self::find::AgentFiles;
 use self::sessions::Import;
 use super::Store;
 use super::sessions::MAIN;
 use crate::collect::{dump, open_source};
-use crate::wire::ImportedFile;
+use crate::wire::{ImportedFile, LeftRow};
 use crate::{Error, Result};
 
 /// A larger index is none.
@@ -91,16 +90,21 @@ impl Keys {
                 Index::default()
             }
         };
-        told.rows = index.bindings.len() as u64;
+        told.rows = (index.bindings.len() + index.unread.len()) as u64;
+        let unread = index.unread.iter().map(|(key, why)| LeftRow { key: key.clone(), why });
+        told.left_out = unread.collect();
         let mut problems: Vec<String> =
             index.problems.iter().map(|problem| problem.detail.to_string()).collect();
+        // Each of them is told by itself.
+        problems.retain(|problem| !index.unread.iter().any(|(_, why)| problem == why));
         // A key of another agent must not lead into this one's sessions.
         let is_own = |binding: &Binding| {
             let key = SessionKey::parse(binding.key.as_str());
             key.agent().is_none_or(|agent| agent.eq_ignore_ascii_case(&files.agent))
         };
+        let before = index.bindings.len();
         index.bindings.retain(is_own);
-        let others = told.rows - index.bindings.len() as u64;
+        let others = before - index.bindings.len();
         if others > 0 {
             problems.push(format!("keys of other agents: {others}"));
         }
@@ -110,6 +114,11 @@ impl Keys {
         for binding in &mut index.bindings {
             // What was added where the database was read.
             binding.fields.retain(|name, _| !name.starts_with("quipu:"));
+            binding.written.retain(|name, _| !name.starts_with("quipu:"));
+            if binding.session.is_none() {
+                let (key, why) = (binding.key.clone(), "it names no session");
+                told.left_out.push(LeftRow { key, why });
+            }
         }
         if !problems.is_empty() {
             told.why = Some(problems.join(", "));
@@ -128,15 +137,14 @@ fn read_index(root: &Path, path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The id of a thread's session. Its file is named after both, and so is the session, unless a key
-/// says that the thread is all that the name adds.
-fn thread_id(name: &str, keys: &[Key<'_>], names: &HashSet<&str>) -> Option<String> {
-    keys.iter().find_map(|Key { binding, .. }| {
-        let id = binding.fields.get("sessionId")?.as_str()?;
-        let key = SessionKey::parse(binding.key.as_str());
-        let is_thread = name == format!("{id}-topic-{}", key.thread()?);
-        (is_thread && !names.contains(id)).then(|| id.to_owned())
-    })
+/// The session among these that a key leads to. An index may name a thread's session without saying
+/// that its transcript is named after the thread, too.
+fn session_of<'a>(binding: &'a Binding, names: &HashSet<&'a str>) -> Option<&'a str> {
+    let id = binding.session.as_deref()?;
+    let key = SessionKey::parse(binding.key.as_str());
+    let topic = key.thread().map(|thread| format!("{id}-topic-{thread}"));
+    let named = topic.and_then(|topic| names.get(&*topic).copied());
+    Some(named.filter(|_| !names.contains(id)).unwrap_or(id))
 }
 
 fn path_of(agent: &str, id: &str) -> Result<String> {

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use quipu_transcript::context::OWN_ID;
+use quipu_transcript::context::{GOES_ON, OWN_ID};
 use quipu_transcript::format::Origin;
 use serde_json::{Map, Value};
 
@@ -189,7 +189,8 @@ impl Folder<'_> {
         groups
     }
 
-    /// Whether a file begins with a reset, behind its header, what the reset keeps, and the model.
+    /// Whether a file begins with a reset, behind its header, what the reset keeps, and the model; or
+    /// says that it was written so.
     /// What cannot be read is told when it is imported.
     fn goes_on(&self, group: &Group, file: &Transcript) -> bool {
         let mut before = HashSet::new();
@@ -204,8 +205,9 @@ impl Folder<'_> {
             }
             let said: Option<Value> = serde_json::from_slice(line).ok();
             let kind = said.as_ref().and_then(|line| line.get("type")).and_then(Value::as_str);
-            found = kind == Some("reset");
-            Ok(matches!(kind, Some("session" | "model_change" | "thinking_level_change")))
+            let goes_on = said.as_ref().and_then(|line| line.get(GOES_ON)).and_then(Value::as_bool);
+            found = kind == Some("reset") || kind == Some("session") && goes_on == Some(true);
+            Ok(!found && matches!(kind, Some("session" | "model_change" | "thinking_level_change")))
         });
         known.is_ok() && read.is_ok() && found
     }
@@ -256,8 +258,8 @@ impl Folder<'_> {
         let read = self.file_lines(file, &mut |line| {
             let said: Option<Value> = serde_json::from_slice(line).ok();
             let text = |name: &str| said.as_ref()?.get(name)?.as_str().map(str::to_owned);
-            own =
-                text(OWN_ID).filter(|own| text("id").as_deref() == Some(&*names::session_id(own)));
+            let id = text("id").unwrap_or_default();
+            own = text(OWN_ID).filter(|own| names::header_id(own, &id).is_some());
             Ok(false)
         });
         own.filter(|_| read.is_ok())

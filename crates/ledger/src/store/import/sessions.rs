@@ -13,13 +13,16 @@ use super::super::{NativeSession, Store};
 use super::batch::{Batch, Key, MOST_BYTES, Piece, Step, Waiting};
 use super::find::{AgentFiles, Transcript};
 use super::read::{Content, Folder, Group};
-use super::{OTHER, compare, is_the_ledgers, path_of, said, thread_id};
+use super::{OTHER, compare, is_the_ledgers, path_of, said, session_of};
 use crate::chunks::RecordReader;
 use crate::wire::ImportedFile;
 use crate::{Error, Result, clock};
 
 /// How often a session is compared again that others write to meanwhile.
 const TRIES: usize = 8;
+
+/// What is told of a file without lines.
+const EMPTY: &str = "it is empty";
 
 pub(super) struct Import<'a, 'e> {
     store: &'e mut Store,
@@ -45,22 +48,24 @@ impl<'a, 'e> Import<'a, 'e> {
 
     /// Imports all of them, with the keys that lead to them.
     pub(super) fn agent(mut self, indexes: &'a [Index]) -> Result<()> {
+        let sessions = self.by_session()?;
+        let names: HashSet<&str> = sessions.keys().map(String::as_str).collect();
         let mut keys: HashMap<&str, Vec<Key<'a>>> = HashMap::new();
         for (number, index) in indexes.iter().enumerate() {
             for binding in &index.bindings {
-                if let Some(session) = binding.session.as_deref() {
+                if let Some(session) = session_of(binding, &names) {
                     keys.entry(session).or_default().push(Key { binding, index: number });
                 }
             }
         }
-        let sessions = self.by_session()?;
-        let names: HashSet<&str> = sessions.keys().map(String::as_str).collect();
+        let mut owned = HashSet::new();
         for (name, transcripts) in &sessions {
             let keys = keys.remove(&**name).unwrap_or_default();
             let mut groups = self.groups(name, transcripts)?;
             if let Some(group) = groups.last_mut() {
-                let own = self.folder.own_id(group).or_else(|| thread_id(name, &keys, &names));
-                group.id = own.unwrap_or_else(|| group.id.clone());
+                // Threads of one id are sessions of their own, whatever else their headers say.
+                let own = self.folder.own_id(group).filter(|own| !names.contains(&**own));
+                group.id = own.filter(|own| owned.insert(own.clone())).unwrap_or(group.id.clone());
             }
             // Keys lead to what is live, or was last.
             let last = groups.pop();
@@ -161,6 +166,16 @@ impl<'a, 'e> Import<'a, 'e> {
     fn session(&mut self, group: Group, keys: Vec<Key<'a>>) -> Result<()> {
         let mut told = self.told(&group);
         let step = match self.read(&group, &mut told) {
+            // A file without a line says nothing, but keys may lead to the session.
+            Ok((content, None)) if content.length == 0 => {
+                for file in &mut told {
+                    (file.session, file.why) = (None, Some(EMPTY.to_owned()));
+                }
+                if !keys.is_empty() {
+                    self.without_transcript(&group.id, keys)?;
+                }
+                Step::Tell
+            }
             // They are told in order.
             Ok((content, _)) if !content.is_kept() => {
                 self.flush()?;
@@ -341,7 +356,9 @@ impl<'a, 'e> Import<'a, 'e> {
             file.rows = *rows;
         }
         match compare::known(self.store.ledger.conn(), &self.files.agent, &group.id)? {
-            None if !content.has_entry => Err(Error::refused("no line of it can be read")),
+            None if !content.has_entry && content.length > 0 => {
+                Err(Error::refused("no line of it can be read"))
+            }
             known => Ok((content, known)),
         }
     }

@@ -167,27 +167,44 @@ fn take_keys(index: &mut Index, keys: &BTreeMap<String, &RawValue>, all: bool) {
 /// Takes in one key.
 fn take(index: &mut Index, key: &str, raw: &RawValue, all: bool) {
     let Ok(said) = BTreeMap::<String, &RawValue>::deserialize(raw) else {
-        return bad_field(index, "an entry that is no object");
+        const WHY: &str = "an entry that is no object";
+        index.unread.push((key.to_owned(), WHY));
+        return bad_field(index, WHY);
     };
     let mut fields = Map::new();
+    let mut written = BTreeMap::new();
+    let mut odd = BTreeSet::new();
     for (name, raw) in said {
         let is_report = field(&name).is_some_and(|field| field.group == Group::Report);
         let is_left = is_report || name == "skills" || raw.get().len() > LONGEST_VALUE;
         if is_left && !all {
             continue;
         }
+        if all {
+            written.insert(name.clone(), raw.get().to_owned());
+        }
         match serde_json::from_str(raw.get()) {
             Ok(value) => {
                 fields.insert(name, value);
+            }
+            // It stays as it was written.
+            Err(_) if all => {
+                odd.insert(name);
             }
             Err(_) => bad_field(index, "a value that cannot be read"),
         }
     }
     normalise(&mut fields);
+    written.retain(|name, value| match fields.contains_key(name) {
+        // Two fields were made of it.
+        true => name != "model" || !value.starts_with('{'),
+        false => odd.contains(name),
+    });
     let session = session(index, &fields);
     index.bindings.push(Binding {
         earlier: earlier(&fields, session.as_deref()),
         updated_at: milliseconds(fields.get("updatedAt")),
+        written,
         ..Binding::of(key, session, fields)
     });
 }
