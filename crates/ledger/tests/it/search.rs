@@ -444,6 +444,7 @@ fn a_damaged_index_is_an_error_and_not_an_empty_answer() {
         "UPDATE search_data SET block = zeroblob(20) WHERE id > 100",
         "UPDATE search_data SET block = substr(block, 1, length(block) / 2) WHERE id > 100",
         "DELETE FROM search_data WHERE id = 10",
+        "DELETE FROM search_data WHERE id > 100",
     ] {
         let conn = home.sql();
         conn.execute(damage, []).unwrap();

@@ -340,10 +340,14 @@ impl<'c> Index<'c> {
                 if segment.is_deleted(entry) { Ok(()) } else { each(entry, positions) }
             })?;
             if next == Next::Nothing {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
+        // The last page was read, or pages are missing: then nothing was found because of that.
+        match expected > segment.row(segment.last_page) {
+            true => Ok(()),
+            false => Err(pages::unreadable()),
+        }
     }
 }
 
