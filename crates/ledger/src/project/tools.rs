@@ -262,7 +262,7 @@ impl Calls {
             .prepare_cached(
                 "SELECT c.entry, c.ordinal
                    FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
-                  WHERE c.session = ?1 AND substr(c.call, -8) = substr(?2, -8) AND c.call = ?2
+                  WHERE c.session = ?1 AND substr(c.call, -4) = substr(?2, -4) AND c.call = ?2
                     AND t.call_begins = ?3 AND c.result = ?4 LIMIT 1",
             )?
             .query_row((at.session, parts.rest, parts.beginning, older), |row| {
@@ -329,7 +329,7 @@ impl Calls {
             .prepare_cached(
                 "SELECT c.entry, c.ordinal, c.result IS NOT NULL
                    FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
-                  WHERE c.session = ?1 AND substr(c.call, -8) = substr(?2, -8) AND c.call = ?2
+                  WHERE c.session = ?1 AND substr(c.call, -4) = substr(?2, -4) AND c.call = ?2
                     AND t.call_begins = ?3 AND t.is_partial = 0 AND c.entry <> ?4
                   ORDER BY c.result IS NOT NULL, c.entry % (1 << 40), c.entry, c.ordinal LIMIT 2",
             )?
