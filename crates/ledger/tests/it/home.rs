@@ -114,7 +114,8 @@ impl Home {
     pub(crate) fn sync_selected(&self, selection: Selection) -> SyncReport {
         let mut roots = self.roots();
         roots.iter_mut().for_each(|root| root.selection = selection);
-        quipu_ledger::collect(&mut self.open(), &roots, &mut |_| {}).unwrap()
+        let mut ledger = Ledger::open_to_collect(&self.ledger_path()).unwrap();
+        quipu_ledger::collect(&mut ledger, &roots, &mut |_| {}).unwrap()
     }
 
     #[track_caller]
