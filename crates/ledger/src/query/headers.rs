@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension};
 use quipu_transcript::entry::Says;
 use quipu_transcript::problem::ProblemKind;
 
+use super::find::Named;
 use crate::Result;
 use crate::chunks::RecordReader;
 use crate::ids::{EntryId, GenerationId, SessionRow};
@@ -19,7 +20,7 @@ pub(super) fn named(conn: &Connection, name: &str) -> Result<Vec<SessionRow>> {
         .query_map([ProblemKind::HeaderMismatch.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
     let mut reader = RecordReader::for_few(conn);
-    let mut found: Vec<(bool, SessionRow)> = Vec::new();
+    let mut found = Named::new(name);
     for (entry, session) in mismatches {
         let Some(seq) = entry.seq() else { continue };
         let generation: Option<GenerationId> = conn
@@ -32,19 +33,11 @@ pub(super) fn named(conn: &Connection, name: &str) -> Result<Vec<SessionRow>> {
         let bytes = reader.read(seq)?;
         record::read(home.format(), home.origin(), &bytes, &mut |entry| {
             for said in &entry.says {
-                if let Says::SessionId(id) = said
-                    && id.starts_with(name)
-                {
-                    found.push((id == name, session));
+                if let Says::SessionId(id) = said {
+                    found.add(id, session);
                 }
             }
         });
     }
-    if found.iter().any(|(is_exact, _)| *is_exact) {
-        found.retain(|(is_exact, _)| *is_exact);
-    }
-    let mut sessions: Vec<SessionRow> = found.into_iter().map(|(_, session)| session).collect();
-    sessions.sort_unstable();
-    sessions.dedup();
-    Ok(sessions)
+    Ok(found.sessions())
 }

@@ -4,6 +4,7 @@
 use quipu_transcript::format;
 use rusqlite::Connection;
 
+use super::find::Named;
 use crate::Result;
 use crate::ids::SessionRow;
 
@@ -17,20 +18,14 @@ pub(super) fn named(conn: &Connection, name: &str) -> Result<Vec<SessionRow>> {
           WHERE ss.part IN ('transcript', 'agent', 'subagent')",
     )?;
     let mut rows = statement.query([])?;
-    let mut found: Vec<(bool, SessionRow)> = Vec::new();
+    let mut found = Named::new(name);
     while let Some(row) = rows.next()? {
         let format = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
         let path = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
         let id = format::by_name(format).and_then(|format| format.origin(path).session);
-        if let Some(id) = id.filter(|id| id.starts_with(name)) {
-            found.push((id == name, row.get(0)?));
+        if let Some(id) = id {
+            found.add(&id, row.get(0)?);
         }
     }
-    if found.iter().any(|(is_exact, _)| *is_exact) {
-        found.retain(|(is_exact, _)| *is_exact);
-    }
-    let mut sessions: Vec<SessionRow> = found.into_iter().map(|(_, session)| session).collect();
-    sessions.sort_unstable();
-    sessions.dedup();
-    Ok(sessions)
+    Ok(found.sessions())
 }
