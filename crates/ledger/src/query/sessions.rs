@@ -12,6 +12,7 @@ use super::tails::{self, Tail};
 use super::{empty, forks, lost};
 use crate::ids::{EntryId, GenerationId, SessionRow};
 use crate::ledger::Ledger;
+use crate::project::family::works_for;
 use crate::snapshot::Snapshot;
 use crate::wire::{Project, Session};
 use crate::{Result, spans};
@@ -118,14 +119,13 @@ impl<'a> Found<'a> {
 fn describe(conn: &Connection, listed: &Listed) -> Result<Session> {
     let files = files(conn, listed.row)?;
     let turns = turns(conn, listed.row, &listed.tails)?;
-    let mut statement = conn.prepare_cached(
+    let mut statement = conn.prepare_cached(concat!(
         "SELECT session_id, key, part, first_prompt, turns, messages, tool_calls, state,
                 parent_id, fork_of, compactions,
-                (SELECT count(*) FROM sessions child
-                  WHERE child.parent_id = s.session_id AND child.format = s.format
-                    AND coalesce(child.parent_agent, child.agent) = s.agent)
-           FROM sessions s WHERE id = ?1",
-    )?;
+                (SELECT count(*) FROM sessions child WHERE ",
+        works_for!(),
+        ") FROM sessions parent WHERE id = ?1",
+    ))?;
     let session = statement.query_row([listed.row], |row| {
         let number = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
         Ok(Session {

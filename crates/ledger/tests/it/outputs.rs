@@ -25,13 +25,17 @@ fn lines(from: u32, name: &str, is_error: bool) -> String {
         + &line("user", &result, Some(&call), "PLACE").replace("\"PLACE\"", &answered)
 }
 
+/// The transcript of a sub-agent that works for the session.
+fn of_agent(lines: &str) -> String {
+    lines.replace("\"isSidechain\":false", "\"isSidechain\":true,\"agentId\":\"q\"")
+}
+
 fn home() -> Home {
     let home = Home::quick();
     home.write(MAIN, lines(1, "one.txt", true) + &lines(11, "two.txt", false));
     home.write(&format!("{BESIDE}/tool-results/one.txt"), "begins with theneedle, ends badly");
     home.write(&format!("{BESIDE}/tool-results/two.txt"), "begins, ends with theother");
-    let agent = lines(21, "three.txt", false)
-        .replace("\"isSidechain\":false", "\"isSidechain\":true,\"agentId\":\"q\"");
+    let agent = of_agent(&lines(21, "three.txt", false));
     home.write(&format!("{BESIDE}/subagents/agent-q.jsonl"), agent);
     home.write(&format!("{BESIDE}/tool-results/three.txt"), "begins and asks thehelper");
     home.sync();
@@ -103,4 +107,26 @@ fn a_story_with_results_tells_all_of_an_output() {
     assert!(told(Telling::FULL).contains("ends badly"));
     assert!(told(Telling::FULL).contains("theother"));
     assert!(!told(Telling::default()).contains("theneedle"));
+}
+
+#[test]
+fn it_does_not_matter_whether_the_call_or_its_output_is_collected_first() {
+    for agents_first in [true, false] {
+        let home = Home::quick();
+        let agent = format!("{BESIDE}/subagents/agent-q.jsonl");
+        let output = format!("{BESIDE}/tool-results/three.txt");
+        let transcript = of_agent(&lines(21, "three.txt", false));
+        home.write(MAIN, lines(1, "one.txt", true));
+        let mut files = [(&agent, &transcript[..]), (&output, "begins and asks thehelper")];
+        if !agents_first {
+            files.reverse();
+        }
+        for (path, text) in files {
+            home.write(path, text);
+            home.sync();
+        }
+        let [hit] = &ask(&home, "thehelper")[..] else { panic!("{agents_first}") };
+        assert_eq!(hit.tool.as_deref(), Some("Bash"), "{agents_first}");
+        home.assert_rebuilds();
+    }
 }
