@@ -212,19 +212,12 @@ pub(crate) fn title(conn: &Connection, session: SessionRow) -> Result<Option<Str
     )?;
     let (given, first_prompt): (Option<String>, Option<String>) =
         statement.query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let title = match given {
-        Some(title) => Some(title),
-        None => match real_prompt(conn, session)? {
-            Some(prompt) => Some(prompt),
-            None => match coming_prompt(conn, session, first_prompt)? {
-                Some(prompt) => Some(prompt),
-                None => {
-                    let prompts = lost::prompts(conn, session, LONGEST_PROMPT)?;
-                    lost::telling(&prompts).cloned()
-                }
-            },
-        },
-    };
+    let title = given
+        .map(Ok)
+        .or_else(|| real_prompt(conn, session).transpose())
+        .or_else(|| coming_prompt(conn, session, first_prompt).transpose())
+        .or_else(|| lost_prompt(conn, session).transpose())
+        .transpose()?;
     Ok(title.map(|title| one_line(&title)))
 }
 
@@ -338,6 +331,12 @@ fn coming_prompt(
     let mut prompts = tails.iter().filter(|tail| tail.is_prompt()).map(|tail| tail.prose());
     let real = prompts.clone().find(|prompt| !prompt.starts_with('/')).map(str::to_owned);
     Ok(real.or(first).or_else(|| prompts.next().map(str::to_owned)))
+}
+
+/// The prompt that a lost session is called after.
+fn lost_prompt(conn: &Connection, session: SessionRow) -> Result<Option<String>> {
+    let prompts = lost::prompts(conn, session, LONGEST_PROMPT)?;
+    Ok(lost::telling(&prompts).cloned())
 }
 
 /// As the agents do it: one line, and not a long one.
