@@ -192,33 +192,3 @@ impl Found {
         Ok(Found { row: row.get(0)?, shown: row.get(1)?, id: row.get(2)?, is_native: row.get(3)? })
     }
 }
-
-/// Collects the sessions that a name means by something else that they are called.
-pub(super) struct Named<'n> {
-    name: &'n str,
-    /// Whether they are called exactly so, or only begin so.
-    found: Vec<(bool, SessionRow)>,
-}
-
-impl<'n> Named<'n> {
-    pub(super) fn new(name: &'n str) -> Named<'n> {
-        Named { name, found: Vec::new() }
-    }
-
-    /// Adds a session if it is called so.
-    pub(super) fn add(&mut self, called: &str, session: SessionRow) {
-        if called.starts_with(self.name) {
-            self.found.push((called == self.name, session));
-        }
-    }
-
-    /// Each of them once. One that is called exactly so is meant, and none that only begins so.
-    pub(super) fn sessions(self) -> Vec<SessionRow> {
-        let has_exact = self.found.iter().any(|(is_exact, _)| *is_exact);
-        let meant = self.found.into_iter().filter(|(is_exact, _)| *is_exact || !has_exact);
-        let mut sessions: Vec<SessionRow> = meant.map(|(_, session)| session).collect();
-        sessions.sort_unstable();
-        sessions.dedup();
-        sessions
-    }
-}
