@@ -7,9 +7,9 @@ use quipu_transcript::problem::ProblemKind;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::draft::{DraftCall, DraftResult};
-use super::rows;
 use super::targets::{Target, Targets};
 use super::toolbox::{CallId, Tool, ToolId, Toolbox};
+use super::{outputs, rows};
 use crate::Result;
 use crate::ids::{EntryId, SessionRow};
 
@@ -290,7 +290,7 @@ impl Calls {
         mut answer: Answer,
     ) -> Result<()> {
         if let Some(name) = &answer.output_name {
-            answer.output = document_of(at.conn, at.session, name)?;
+            answer.output = outputs::file(at.conn, at.session, name)?;
         }
         if let Some(unwritten) = self.unwritten.get_mut(&(entry, ordinal)) {
             unwritten.answer = Some(answer);
@@ -412,24 +412,4 @@ impl Calls {
         }
         Ok(Some((open.entry, ordinal)))
     }
-}
-
-/// The newest collected file of that name in a session, or in the one that it works for.
-fn document_of(conn: &Connection, session: SessionRow, name: &str) -> Result<Option<EntryId>> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT max(id) FROM documents
-              WHERE name = ?2
-                AND session IN (
-                    SELECT ?1
-                     UNION ALL
-                    SELECT parent.id
-                      FROM sessions child
-                      JOIN sessions parent
-                        ON parent.session_id = child.parent_id
-                       AND parent.format = child.format
-                       AND parent.agent = child.agent
-                     WHERE child.id = ?1 AND child.part = 'subagent')",
-        )?
-        .query_row((session, name), |row| row.get(0))?)
 }

@@ -15,6 +15,7 @@ use super::queued::Said;
 use super::rows::Row;
 use crate::Result;
 use crate::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow};
+use crate::project::family::works_for;
 use crate::project::toolbox::CallId;
 
 /// What is known of the session as a whole.
@@ -168,18 +169,16 @@ pub(crate) fn turns_told(conn: &Connection, session: SessionRow) -> Result<Vec<E
 /// Which call of a session started which other session.
 pub(super) fn started(conn: &Connection, session: SessionRow) -> Result<HashMap<String, String>> {
     let mut calls = HashMap::new();
-    let mut statement = conn.prepare_cached(
+    let mut statement = conn.prepare_cached(concat!(
         "SELECT child.session_id, child.parent_call, s.agent_id, s.call_id
            FROM sessions parent
-           JOIN sessions child
-             ON child.parent_id = parent.session_id
-            AND child.format = parent.format
-            AND coalesce(child.parent_agent, child.agent) = parent.agent
-           LEFT JOIN spawned_agents s
+           JOIN sessions child ON ",
+        works_for!(),
+        " LEFT JOIN spawned_agents s
              ON s.session = parent.id AND child.session_id LIKE '%agent-' || s.agent_id
           WHERE parent.id = ?1
           ORDER BY child.id",
-    )?;
+    ))?;
     let mut rows = statement.query([session])?;
     while let Some(row) = rows.next()? {
         let child: String = row.get(0)?;
