@@ -40,7 +40,7 @@ mod write;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub(crate) use changed::claimed;
 pub(crate) use decompress::{Unfolded, unfold};
@@ -59,10 +59,10 @@ pub use select::Selection;
 pub(crate) use view::View;
 
 use crate::forget::{self, Forgotten};
-use crate::ledger::{Hurry, LONGEST_WAIT, Ledger};
+use crate::ledger::Ledger;
 use crate::project::rebuild;
 use crate::wire::SyncReport;
-use crate::{Result, chunks};
+use crate::{Error, Result, chunks};
 pub(crate) use batch::Ends;
 use discover::Skipped;
 use plan::{Job, Plan};
@@ -72,10 +72,6 @@ pub(crate) use write::Written;
 
 /// How often files are looked at again that another process moved meanwhile.
 const TRIES: usize = 4;
-
-/// How long a ledger is collected into before it has its name: an import that is killed has not lost
-/// more than that, and nobody who wants to open it waits for longer.
-const LONGEST_UNNAMED: Duration = Duration::from_secs(2);
 
 /// What a sync tells while it runs.
 #[derive(Debug, Clone, Copy)]
@@ -215,9 +211,6 @@ pub(crate) fn sweep(
 ) -> Result<Sweep> {
     let roots = &resolve(roots);
     let mut sweep = Sweep::default();
-    if ledger.is_unnamed() {
-        sweep = found(ledger, roots, progress)?;
-    }
     if ledger.deadline().is_none() {
         forget::go_on(ledger);
     }
@@ -225,10 +218,15 @@ pub(crate) fn sweep(
     for attempt in 1..=TRIES {
         let forgotten = Forgotten::load(ledger.conn())?;
         sweep.pending = Pending::default();
+        let was_unnamed = ledger.is_unnamed();
         match collect_once(ledger, roots, &forgotten, &mut sweep, progress) {
             Ok(0) => break,
             Ok(_) if is_over(ledger.deadline()) => break,
             Ok(_) => {}
+            // Another process has built a ledger meanwhile; ours is no more.
+            Err(Error::Replaced { .. }) if was_unnamed && !ledger.is_unnamed() => {
+                sweep = Sweep::default();
+            }
             // What a reader wanted to compare with may have been forgotten meanwhile.
             Err(_) if attempt < TRIES && Forgotten::load(ledger.conn())? != forgotten => {}
             Err(error) => return Err(error),
@@ -238,21 +236,6 @@ pub(crate) fn sweep(
         finish(ledger, &sweep.report, progress)?;
     }
     Ok(sweep)
-}
-
-/// Collects into a ledger that has no name yet what does not have to be compared with anything, for
-/// a while, and gives it its name.
-fn found(
-    ledger: &mut Ledger,
-    roots: &[RootPath],
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Sweep> {
-    let mut sweep = Sweep::default();
-    let until = Instant::now() + LONGEST_UNNAMED;
-    ledger.set_hurry(Some(Hurry { wait: LONGEST_WAIT, until }))?;
-    collect_once(ledger, roots, &Forgotten::default(), &mut sweep, progress)?;
-    let is_ours = ledger.take_name()?;
-    Ok(if is_ours { sweep } else { Sweep::default() })
 }
 
 /// What follows when everything is read.
@@ -350,11 +333,13 @@ fn carry_out(
     }
 
     let mut dropped = 0;
-    // Whoever reads sees nothing of a ledger without a name.
-    let databases = plan.databases.take().filter(|_| !ledger.is_unnamed());
+    let databases = plan.databases.take();
     for (phase, jobs) in phases::phases(roots, plan).into_iter().enumerate() {
-        let has_to_wait = phase > 0 && ledger.is_unnamed();
-        if has_to_wait || is_over(ledger.deadline()) {
+        if phase > 0 {
+            // Files are compared with what is in the ledger by now; readers open it by its name.
+            ledger.take_name()?;
+        }
+        if is_over(ledger.deadline()) {
             sweep.pending.add(&jobs);
         } else if !jobs.is_empty() {
             let mut run =
@@ -362,6 +347,7 @@ fn carry_out(
             dropped += run.run(report, &mut skipped, progress)?;
         }
     }
+    ledger.take_name()?;
     // What is in a database may repeat what is in files, so files come first.
     if let Some(databases) = databases {
         let (skipped, pending) = (&mut skipped, &mut sweep.pending);

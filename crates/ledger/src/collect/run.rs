@@ -99,8 +99,8 @@ impl Run<'_> {
                 })
             });
             let bytes = self.jobs.iter().map(Job::unread).sum();
-            let settler = Settler::start(scope, self.ledger, bytes);
-            let written = self.write(&mut batches, &mut writer, settler.as_ref(), progress);
+            let mut settle = |ledger: &Ledger| Settler::start(scope, ledger, bytes);
+            let written = self.write(&mut batches, &mut writer, &mut settle, progress);
             // Without anybody to take their batches, the readers stop.
             drop(batches);
             lead.end();
@@ -130,14 +130,15 @@ impl Run<'_> {
     }
 
     /// Writes what the readers send, until there is nothing more, or no time.
-    fn write(
+    fn write<'s>(
         &mut self,
         batches: &mut dyn Iterator<Item = Result<Batch>>,
         writer: &mut Writer<'_>,
-        settler: Option<&Settler>,
+        settle: &mut dyn FnMut(&Ledger) -> Option<Settler<'s>>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<()> {
-        let (queue, deadline) = (self.ledger.queue(), self.ledger.deadline());
+        let mut settler = settle(self.ledger);
+        let (mut queue, deadline) = (self.ledger.queue(), self.ledger.deadline());
         let mut left: u64 = self.jobs.iter().map(Job::unread).sum();
         while let Some(first) = batches.next() {
             let (mut stored, mut weight) = (0, 0);
@@ -160,7 +161,7 @@ impl Run<'_> {
                 }
                 writer.end(tx)
             })?;
-            if let Some(settler) = settler {
+            if let Some(settler) = &settler {
                 settler.committed();
             }
             left = left.saturating_sub(stored);
@@ -168,7 +169,15 @@ impl Run<'_> {
             if is_over(deadline) {
                 break;
             }
+            if self.ledger.is_unnamed_for_long() {
+                settler.take().into_iter().for_each(Settler::end);
+                self.ledger.take_name()?;
+                // Others see it now, and write to it.
+                (settler, queue) = (settle(self.ledger), self.ledger.queue());
+                writer.reconnected();
+            }
         }
+        settler.into_iter().for_each(Settler::end);
         Ok(())
     }
 }

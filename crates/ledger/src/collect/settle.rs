@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
-use std::thread::Scope;
+use std::thread::{Scope, ScopedJoinHandle};
 
 use crate::ledger::{Checkpointer, Ledger};
 
@@ -15,33 +15,39 @@ use crate::ledger::{Checkpointer, Ledger};
 const SMALLEST: u64 = 16 << 20;
 
 /// Tells a thread of its own of commits. The thread ends with it.
-pub(super) struct Settler {
+pub(super) struct Settler<'s> {
     commits: mpsc::SyncSender<()>,
+    thread: ScopedJoinHandle<'s, ()>,
 }
 
-impl Settler {
+impl<'s> Settler<'s> {
     /// Starts the thread, if there are so many bytes to read that it is worth it.
-    pub(super) fn start<'s>(
+    pub(super) fn start(
         scope: &'s Scope<'s, '_>,
         ledger: &Ledger,
         bytes: u64,
-    ) -> Option<Settler> {
+    ) -> Option<Settler<'s>> {
         // One commit that was not seen to yet stands for all others.
         let (commits, seen) = mpsc::sync_channel(1);
         (bytes >= SMALLEST).then(|| {
             let path: PathBuf = ledger.path().to_owned();
-            if ledger.is_unnamed() {
-                scope.spawn(move || sync(&path, &seen));
-            } else {
-                scope.spawn(move || write_back(&path, &seen));
-            }
-            Settler { commits }
+            let thread = match ledger.is_unnamed() {
+                true => scope.spawn(move || sync(&path, &seen)),
+                false => scope.spawn(move || write_back(&path, &seen)),
+            };
+            Settler { commits, thread }
         })
     }
 
     /// There was a commit.
     pub(super) fn committed(&self) {
         let _ = self.commits.try_send(());
+    }
+
+    /// Waits until nothing of it is left.
+    pub(super) fn end(self) {
+        drop(self.commits);
+        let _ = self.thread.join();
     }
 }
 
@@ -53,8 +59,8 @@ fn write_back(ledger: &Path, seen: &mpsc::Receiver<()>) {
     }
 }
 
-/// Closing the file drops the locks that SQLite has on it, which nobody else asks for: only this
-/// process knows the file's name.
+/// Closing the file drops the locks that SQLite has on it. Nobody else asks for them before the file
+/// has its name, and by then this has ended.
 fn sync(ledger: &Path, seen: &mpsc::Receiver<()>) {
     let Ok(file) = File::open(ledger) else { return };
     while seen.recv().is_ok() {

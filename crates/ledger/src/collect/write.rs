@@ -98,6 +98,11 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// From now on another connection is written through: who wrote meanwhile is not known.
+    pub(crate) fn reconnected(&mut self) {
+        self.data_version = -1;
+    }
+
     /// Must come first in every transaction.
     pub(crate) fn begin(&mut self, tx: &Transaction<'_>) -> Result<()> {
         let version: i64 =

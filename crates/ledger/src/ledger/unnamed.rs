@@ -1,6 +1,7 @@
 //! A ledger that is collected into before it has its name (`building`).
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 
@@ -9,13 +10,18 @@ use crate::building::{Building, unlogged};
 use crate::lock::{Held, WriteLock};
 use crate::opened::Opened;
 use crate::place::{Found, inspect, make_room};
-use crate::{Result, schema};
+use crate::{Error, Result, schema};
+
+/// How long a ledger is collected into before it has its name: an import that is killed has not lost
+/// more than that, and nobody who wants to open it waits for longer.
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// What a ledger without a name needs to get it.
 #[derive(Debug)]
 pub(super) struct Unnamed {
     building: Building,
     path: PathBuf,
+    since: Instant,
     /// Nobody else builds one meanwhile. After the building: that is gone first.
     _turn: Held,
 }
@@ -41,7 +47,8 @@ impl Ledger {
         // Nobody else looks: there is no need to ask for the file again with every transaction.
         conn.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         let mut ledger = Ledger::of(file, conn, opened);
-        ledger.unnamed = Some(Unnamed { building, path: path.to_owned(), _turn: turn });
+        ledger.unnamed =
+            Some(Unnamed { building, path: path.to_owned(), since: Instant::now(), _turn: turn });
         Ok(ledger)
     }
 
@@ -50,10 +57,16 @@ impl Ledger {
         self.unnamed.is_some()
     }
 
-    /// Gives it its name. False if another process has built one meanwhile: then it is that one.
-    pub(crate) fn take_name(&mut self) -> Result<bool> {
-        let Some(Unnamed { building, path, _turn: turn }) = self.unnamed.take() else {
-            return Ok(true);
+    /// True once it should have its name.
+    pub(crate) fn is_unnamed_for_long(&self) -> bool {
+        self.unnamed.as_ref().is_some_and(|unnamed| unnamed.since.elapsed() >= LONGEST)
+    }
+
+    /// Gives it its name, if it has none. An error if another process has built one meanwhile: then
+    /// it is that one from now on.
+    pub(crate) fn take_name(&mut self) -> Result<()> {
+        let Some(Unnamed { building, path, _turn: turn, .. }) = self.unnamed.take() else {
+            return Ok(());
         };
         // It is closed before anybody else may open it.
         let conn = std::mem::replace(&mut self.conn, Connection::open_in_memory()?);
@@ -64,7 +77,7 @@ impl Ledger {
         *self = Ledger::open(&path)?;
         self.stop = stop;
         self.set_longest_wait(longest_wait)?;
-        Ok(is_placed)
+        if is_placed { Ok(()) } else { Err(Error::Replaced { path }) }
     }
 
     /// An empty ledger in memory: what readers of files see of one that is built.
