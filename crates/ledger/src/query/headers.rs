@@ -11,15 +11,36 @@ use crate::chunks::RecordReader;
 use crate::ids::{EntryId, GenerationId, SessionRow};
 use crate::project::rebuild::Home;
 
-/// The sessions whose headers name this id, or one that begins so. The file's name is a session's id,
-/// and nothing else is kept of the header; but that they differ is noted, so few have to be read.
+/// The sessions whose headers name this id, or one that begins so.
 pub(super) fn named(conn: &Connection, name: &str) -> Result<Vec<SessionRow>> {
+    Ok(best(all(conn)?, name))
+}
+
+/// Of sessions by their names those with this one, or else with one that begins so.
+pub(super) fn best(named: Vec<(String, SessionRow)>, name: &str) -> Vec<SessionRow> {
+    let mut found: Vec<(bool, SessionRow)> = named
+        .into_iter()
+        .filter(|(id, _)| id.starts_with(name))
+        .map(|(id, session)| (id == name, session))
+        .collect();
+    if found.iter().any(|(is_exact, _)| *is_exact) {
+        found.retain(|(is_exact, _)| *is_exact);
+    }
+    let mut sessions: Vec<SessionRow> = found.into_iter().map(|(_, session)| session).collect();
+    sessions.sort_unstable();
+    sessions.dedup();
+    sessions
+}
+
+/// All sessions whose headers name another id, with that id. The file's name is a session's id, and
+/// nothing else is kept of the header; but that they differ is noted, so few have to be read.
+pub(super) fn all(conn: &Connection) -> Result<Vec<(String, SessionRow)>> {
     let mismatches: Vec<(EntryId, SessionRow)> = conn
         .prepare("SELECT entry, session FROM problems WHERE kind = ?1 AND session IS NOT NULL")?
         .query_map([ProblemKind::HeaderMismatch.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
     let mut reader = RecordReader::for_few(conn);
-    let mut found: Vec<(bool, SessionRow)> = Vec::new();
+    let mut found = Vec::new();
     for (entry, session) in mismatches {
         let Some(seq) = entry.seq() else { continue };
         let generation: Option<GenerationId> = conn
@@ -32,19 +53,11 @@ pub(super) fn named(conn: &Connection, name: &str) -> Result<Vec<SessionRow>> {
         let bytes = reader.read(seq)?;
         record::read(home.format(), home.origin(), &bytes, &mut |entry| {
             for said in &entry.says {
-                if let Says::SessionId(id) = said
-                    && id.starts_with(name)
-                {
-                    found.push((id == name, session));
+                if let Says::SessionId(id) = said {
+                    found.push((id.to_string(), session));
                 }
             }
         });
     }
-    if found.iter().any(|(is_exact, _)| *is_exact) {
-        found.retain(|(is_exact, _)| *is_exact);
-    }
-    let mut sessions: Vec<SessionRow> = found.into_iter().map(|(_, session)| session).collect();
-    sessions.sort_unstable();
-    sessions.dedup();
-    Ok(sessions)
+    Ok(found)
 }

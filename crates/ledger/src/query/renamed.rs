@@ -4,11 +4,17 @@
 use quipu_transcript::format;
 use rusqlite::Connection;
 
+use super::headers;
 use crate::Result;
 use crate::ids::SessionRow;
 
 /// The sessions whose files were given this name, or one that begins so.
 pub(super) fn named(conn: &Connection, name: &str) -> Result<Vec<SessionRow>> {
+    Ok(headers::best(all(conn)?, name))
+}
+
+/// All sessions whose files were given another name, with that name.
+pub(super) fn all(conn: &Connection) -> Result<Vec<(String, SessionRow)>> {
     let mut statement = conn.prepare(
         "SELECT ss.session, s.format, p.path
            FROM (SELECT source, path FROM source_paths UNION SELECT id, path FROM sources) p
@@ -17,20 +23,14 @@ pub(super) fn named(conn: &Connection, name: &str) -> Result<Vec<SessionRow>> {
           WHERE ss.part IN ('transcript', 'agent', 'subagent')",
     )?;
     let mut rows = statement.query([])?;
-    let mut found: Vec<(bool, SessionRow)> = Vec::new();
+    let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let format = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
         let path = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
         let id = format::by_name(format).and_then(|format| format.origin(path).session);
-        if let Some(id) = id.filter(|id| id.starts_with(name)) {
-            found.push((id == name, row.get(0)?));
+        if let Some(id) = id {
+            found.push((id.to_string(), row.get(0)?));
         }
     }
-    if found.iter().any(|(is_exact, _)| *is_exact) {
-        found.retain(|(is_exact, _)| *is_exact);
-    }
-    let mut sessions: Vec<SessionRow> = found.into_iter().map(|(_, session)| session).collect();
-    sessions.sort_unstable();
-    sessions.dedup();
-    Ok(sessions)
+    Ok(found)
 }

@@ -4,6 +4,7 @@ use rusqlite::Connection;
 
 use crate::Result;
 use crate::ids::SessionRow;
+use crate::query::parents::Parents;
 use crate::query::{forks, listed, lost, prompts, tails};
 use crate::wire::StoryHead;
 
@@ -51,9 +52,10 @@ pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> 
             })
         },
     )?;
-    if head.fork_of.is_none() {
-        head.fork_of = forks::original(conn, session)?;
-    }
+    head.fork_of = match head.fork_of {
+        Some(said) => Some(Parents::default().name(conn, session, said)?),
+        None => forks::original(conn, session)?,
+    };
     for tail in tails::of(conn, session)? {
         head.updated_at = head.updated_at.max(tail.entry.time);
         head.started_at = [head.started_at, tail.entry.time].into_iter().flatten().min();
