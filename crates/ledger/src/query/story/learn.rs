@@ -2,6 +2,7 @@
 //! they started.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 
 use foldhash::{HashMap, HashMapExt};
 use quipu_transcript::format;
@@ -16,6 +17,7 @@ use super::rows::Row;
 use crate::Result;
 use crate::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow};
 use crate::project::toolbox::CallId;
+use crate::query::tails;
 
 /// What is known of the session as a whole.
 pub(super) struct Learned<'c> {
@@ -157,6 +159,10 @@ pub(super) fn turns(conn: &Connection, session: SessionRow, plan: &Plan) -> Resu
         .query_map([session], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     turns.sort_by_cached_key(|turn| (plan.position(*turn), turn.0));
+    // A last line without a newline begins the turn that it will begin.
+    let mut waiting = tails::of(conn, session)?;
+    waiting.sort_by_key(|tail| Reverse(tail.id.0));
+    turns.extend(waiting.iter().filter(|tail| tail.is_prompt()).map(|tail| tail.id));
     Ok(turns)
 }
 
