@@ -20,7 +20,7 @@ pub use usage::{UsageLine, UsageReport, UsageSession};
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::collect::Written;
 use crate::ids::Seq;
@@ -33,6 +33,11 @@ pub use story::{
     ShownCall, ShownCompaction, ShownEntry, ShownResult, ShownRewind, StoryCounts, StoryHead,
 };
 pub use tree::TreeLine;
+
+/// Writes a name that may be missing as everywhere in JSON: `null`.
+fn none_if_empty<S: Serializer>(name: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    Some(name).filter(|name| !name.is_empty()).serialize(serializer)
+}
 
 /// What a sync did.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -508,7 +513,8 @@ pub struct ForgetReport {
 pub struct ForgottenSession {
     /// Whose session it is.
     pub format: String,
-    /// The agent's name; empty where the format has no agents.
+    /// The agent's name; empty where the format has no agents, and `null` in JSON.
+    #[serde(serialize_with = "none_if_empty")]
     pub agent: String,
     /// Its id.
     pub session_id: String,
