@@ -173,6 +173,7 @@ fn describe(conn: &Connection, listed: &Listed, parents: &Parents) -> Result<Ses
     };
     if session.state == lost::LOST {
         let mut prompts = lost::prompts(conn, listed.row, LONGEST_PROMPT)?;
+        session.turns = prompts.len() as u64;
         session.first_prompt = session.first_prompt.or_else(|| prompts.first().cloned());
         prompts.drain(..prompts.len().saturating_sub(LAST_PROMPTS));
         session.last_prompts = prompts;

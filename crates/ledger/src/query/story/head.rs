@@ -71,6 +71,9 @@ pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> 
     }
     let known = lost::prompts(conn, session, prompts::LONGEST_PROMPT)?;
     head.first_prompt = head.first_prompt.or_else(|| known.first().cloned());
+    if head.state == lost::LOST {
+        head.turns = known.len() as u64;
+    }
     if head.title.is_none() {
         head.title = lost::telling(&known).cloned();
     }
