@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use wait4::Wait4 as _;
 
 use crate::corpus::Parsed;
+use crate::report::note;
 
 /// A private home, a ledger, and the programs that are run on them.
 ///
@@ -80,6 +81,22 @@ impl Workplace {
         Ok(())
     }
 
+    /// Measures a home that is there already, or else a generated one.
+    pub(crate) fn use_or_generate(
+        &mut self,
+        home: Option<&Path>,
+        size: u64,
+        seed: u64,
+    ) -> Result<()> {
+        match home {
+            Some(home) => self.use_home(home),
+            None => {
+                note("generating the home");
+                self.generate(size, seed)
+            }
+        }
+    }
+
     /// The home that stands in for the user's.
     pub(crate) fn home(&self) -> PathBuf {
         self.given.clone().unwrap_or_else(|| self.at("home"))
@@ -113,6 +130,15 @@ impl Workplace {
             .len();
         let wal = fs::metadata(self.at("ledger").join("ledger.db-wal")).map_or(0, |log| log.len());
         Ok(database + wal)
+    }
+
+    /// Collects the home into a new ledger, and does what an import leaves for the next sync.
+    pub(crate) fn import(&self) -> Result<Synced> {
+        self.remove_ledger()?;
+        note("cold import");
+        let import = self.sync()?;
+        self.sync()?;
+        Ok(import)
     }
 
     /// Collects the home into the ledger.

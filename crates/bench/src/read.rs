@@ -38,18 +38,8 @@ pub(crate) struct Plan<'a> {
 }
 
 pub(crate) fn run(plan: &Plan<'_>, mut place: Workplace) -> Result<Report> {
-    match plan.home {
-        Some(home) => place.use_home(home)?,
-        None => {
-            note("generating the home");
-            place.generate(plan.size, plan.seed)?;
-        }
-    }
-    place.remove_ledger()?;
-    note("cold import");
-    let import = place.sync()?;
-    // What an import leaves for the next sync is done before.
-    place.sync()?;
+    place.use_or_generate(plan.home, plan.size, plan.seed)?;
+    let import = place.import()?;
     let mut report = Report::new("read");
     report.fact_bytes("source", import.bytes_read);
     report.fact("records", import.records_added);

@@ -36,18 +36,8 @@ pub(crate) fn run(
     seed: u64,
     mut place: Workplace,
 ) -> Result<Report> {
-    match home {
-        Some(home) => place.use_home(home)?,
-        None => {
-            note("generating the home");
-            place.generate(size, seed)?;
-        }
-    }
-    place.remove_ledger()?;
-    note("cold import");
-    place.sync()?;
-    // What an import leaves for the next sync is done before.
-    place.sync()?;
+    place.use_or_generate(home, size, seed)?;
+    place.import()?;
     let mut report = Report::new("search");
     let files = crate::corpus::sources(&place.home())?;
     report.fact("files", files.len());

@@ -31,11 +31,7 @@ pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
     let ccusage = ccusage(plan)?;
     note("generating the home");
     place.generate(plan.size, plan.seed)?;
-    place.remove_ledger()?;
-    note("cold import");
-    let import = place.sync()?;
-    // What an import leaves for the next sync is done before.
-    place.sync()?;
+    let import = place.import()?;
 
     note("usage reports");
     let (mut daily, mut without_sync, mut sessions, mut besides) =

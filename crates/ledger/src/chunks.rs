@@ -1,7 +1,7 @@
 //! Where the bytes of records are: in compressed chunks of consecutive records, or, until there
 //! are enough of them, in `pending`.
 //!
-//! A chunk is about a mebibyte before compression: large enough to compress well (zstd is 8 % denser
+//! A chunk is a good mebibyte before compression: large enough to compress well (zstd is 10 % denser
 //! there than at half of it), small enough to open for one record. A record longer than two mebibytes
 //! spans chunks. Small chunks are absorbed by the next one, so a session that was collected
 //! line by line ends up as compact as a bulk import.
@@ -11,6 +11,7 @@ mod seal;
 pub(crate) mod verify;
 
 use rusqlite::{Connection, Transaction};
+use zstd::zstd_safe::{CParameter, Strategy};
 
 use crate::ids::Seq;
 use crate::{Error, Result, sums};
@@ -18,7 +19,7 @@ pub(crate) use read::RecordReader;
 pub(crate) use seal::{seal, seal_if_wanted};
 
 /// A chunk is closed when it holds this much.
-pub(crate) const CHUNK: usize = 1 << 20;
+pub(crate) const CHUNK: usize = 5 << 18;
 
 /// A single record is cut into chunks of at most this much.
 const LONGEST: usize = 2 << 20;
@@ -27,7 +28,17 @@ const LONGEST: usize = 2 << 20;
 /// one absorbs.
 const LONGEST_RAW: usize = 64 << 10;
 
-const LEVEL: i32 = 3;
+/// What zstd compresses with. Its tables of what was seen are a quarter as large as those of its
+/// level 3, and stay in a core's cache beside those of words: a seventh faster, a hundredth larger.
+const PARAMETERS: &[CParameter] = &[
+    CParameter::Strategy(Strategy::ZSTD_dfast),
+    CParameter::WindowLog(21),
+    CParameter::HashLog(16),
+    CParameter::ChainLog(14),
+    CParameter::MinMatch(6),
+    // A flipped bit must be an error, never other bytes.
+    CParameter::ChecksumFlag(true),
+];
 
 /// A compressed run of consecutive records of one batch. Records are numbered from the batch's
 /// first one, because their seq is not known before they are written.
@@ -216,11 +227,14 @@ pub(crate) fn store_streamed(
 }
 
 fn new_compressor() -> Result<zstd::bulk::Compressor<'static>> {
-    let mut compressor =
-        zstd::bulk::Compressor::new(LEVEL).map_err(Error::io("start", "the compressor"))?;
-    // A flipped bit must be an error, never other bytes.
-    compressor.include_checksum(true).map_err(Error::io("start", "the compressor"))?;
-    Ok(compressor)
+    let start = || -> std::io::Result<_> {
+        let mut compressor = zstd::bulk::Compressor::new(zstd::DEFAULT_COMPRESSION_LEVEL)?;
+        for parameter in PARAMETERS {
+            compressor.set_parameter(*parameter)?;
+        }
+        Ok(compressor)
+    };
+    start().map_err(Error::io("start", "the compressor"))
 }
 
 fn insert(

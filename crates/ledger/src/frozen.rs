@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, StatVfsMountFlags};
 
 use crate::beside::log_length;
-use crate::create::Found;
 use crate::ledger::Ledger;
 use crate::lock;
+use crate::place::Found;
 
 /// The name by which SQLite reads the file as one that never changes, if we cannot change it.
 pub(crate) fn name(path: &Path) -> Option<PathBuf> {

@@ -71,7 +71,7 @@ pub enum PackedId {
     /// Eight lower-case hex digits: 4 bytes.
     Short([u8; 4]),
     /// Longer than any sensible id: its hash, 32 bytes.
-    Hashed([u8; 32]),
+    Hashed(Box<[u8; 32]>),
     /// Anything else, as written.
     Text(Box<str>),
 }
@@ -95,7 +95,7 @@ impl PackedId {
             return PackedId::Short(number.to_be_bytes());
         }
         if id.len() > LONGEST_TEXT_ID {
-            return PackedId::Hashed(*blake3::hash(id.as_bytes()).as_bytes());
+            return PackedId::Hashed(Box::new(blake3::hash(id.as_bytes()).into()));
         }
         PackedId::Text(id.into())
     }
@@ -105,7 +105,7 @@ impl PackedId {
         match self {
             PackedId::Uuid(bytes) => uuid::Uuid::from_bytes(*bytes).to_string(),
             PackedId::Short(bytes) => format!("{:08x}", u32::from_be_bytes(*bytes)),
-            PackedId::Hashed(bytes) => format!("blake3:{}", blake3::Hash::from_bytes(*bytes)),
+            PackedId::Hashed(bytes) => format!("blake3:{}", blake3::Hash::from_bytes(**bytes)),
             PackedId::Text(text) => text.to_string(),
         }
     }
@@ -114,9 +114,9 @@ impl PackedId {
 impl ToSql for PackedId {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(match self {
-            PackedId::Uuid(bytes) => ToSqlOutput::Borrowed(ValueRef::Blob(bytes)),
-            PackedId::Short(bytes) => ToSqlOutput::Borrowed(ValueRef::Blob(bytes)),
-            PackedId::Hashed(bytes) => ToSqlOutput::Borrowed(ValueRef::Blob(bytes)),
+            PackedId::Uuid(bytes) => ToSqlOutput::Borrowed(ValueRef::Blob(bytes.as_slice())),
+            PackedId::Short(bytes) => ToSqlOutput::Borrowed(ValueRef::Blob(bytes.as_slice())),
+            PackedId::Hashed(bytes) => ToSqlOutput::Borrowed(ValueRef::Blob(bytes.as_slice())),
             PackedId::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
         })
     }
@@ -132,7 +132,7 @@ impl FromSql for PackedId {
                 } else if let Ok(bytes) = bytes.try_into() {
                     Ok(PackedId::Short(bytes))
                 } else if let Ok(bytes) = bytes.try_into() {
-                    Ok(PackedId::Hashed(bytes))
+                    Ok(PackedId::Hashed(Box::new(bytes)))
                 } else {
                     Err(FromSqlError::InvalidType)
                 }

@@ -1,5 +1,7 @@
 //! The file itself, open: connections, migrations, and the one way to write to it.
 
+mod unnamed;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,10 +12,12 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::beside::beside;
-use crate::create::{Found, aside_now, create, inspect, make_room, set_log_aside};
+use crate::building::create;
 use crate::lock::WriteLock;
 use crate::opened::{FileId, Opened};
+use crate::place::{Found, aside_now, inspect, make_room, set_log_aside};
 use crate::{Error, Result, Trouble, frozen, schema};
+use unnamed::Unnamed;
 
 /// However long somebody waited for a turn, SQLite is asked for so long.
 const LEAST_WAIT: Duration = Duration::from_millis(50);
@@ -47,6 +51,8 @@ pub struct Ledger {
     hurry: Option<Hurry>,
     /// For another writer, when nobody is in a hurry.
     longest_wait: Duration,
+    /// Set while it is built. Last: it is closed before it is removed.
+    unnamed: Option<Unnamed>,
 }
 
 /// How long collecting may keep somebody waiting.
@@ -86,15 +92,8 @@ impl Ledger {
             return Err(Error::Io { action: "write to", path: path.to_owned(), source });
         }
         conn.pragma_update(None, "synchronous", "NORMAL")?;
-        let mut ledger = Ledger {
-            path: path.to_owned(),
-            conn,
-            lock: Some(lock),
-            opened,
-            stop: None,
-            hurry: None,
-            longest_wait: LONGEST_WAIT,
-        };
+        let mut ledger = Ledger::of(path.to_owned(), conn, opened);
+        ledger.lock = Some(lock);
         ledger.bring_up()?;
         ledger.opened.note_log(path);
         Ok(ledger)
@@ -141,16 +140,21 @@ impl Ledger {
                 .pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0))?
                 .eq_ignore_ascii_case("wal"),
         };
-        let ledger = Ledger {
-            path: path.to_owned(),
+        Ok((Ledger::of(path.to_owned(), conn, opened), has_log))
+    }
+
+    /// Without a lock, and so for reading only, or for nobody else.
+    fn of(path: PathBuf, conn: Connection, opened: Opened) -> Ledger {
+        Ledger {
+            path,
             conn,
             lock: None,
             opened,
             stop: None,
             hurry: None,
             longest_wait: LONGEST_WAIT,
-        };
-        Ok((ledger, has_log))
+            unnamed: None,
+        }
     }
 
     /// Whether nothing was ever collected into it.

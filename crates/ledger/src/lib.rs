@@ -8,10 +8,10 @@
 
 mod backup;
 mod beside;
+mod building;
 mod chunks;
 mod clock;
 mod collect;
-mod create;
 mod damaged;
 mod doctor;
 mod error;
@@ -25,6 +25,7 @@ mod journal;
 mod ledger;
 mod lock;
 mod opened;
+mod place;
 mod project;
 mod query;
 mod records;

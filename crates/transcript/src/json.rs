@@ -22,12 +22,16 @@ use crate::problem::{Problem, ProblemKind};
 /// Reads `json`, which must be one object, as a struct that [`fields!`] declared.
 ///
 /// An error means that `json` is not one JSON object; arrays and scalars are errors too.
-pub(crate) fn object<'de, T: Lenient<'de>>(
+///
+/// Such a struct has a field for whatever any type of record may hold, a kilobyte or two of them, so
+/// it is filled where it stands and handed on as a box.
+pub(crate) fn object<'de, T: Fields<'de>>(
     json: &'de [u8],
     odd: &mut Odd,
-) -> serde_json::Result<T> {
+) -> serde_json::Result<Box<T>> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let value = deserializer.deserialize_map(ObjectVisitor { odd, of: PhantomData })?;
+    let mut value = Box::<T>::default();
+    deserializer.deserialize_map(ObjectVisitor { odd, into: &mut *value })?;
     deserializer.end()?;
     Ok(value)
 }
@@ -141,6 +145,21 @@ pub(crate) trait Lenient<'de>: Sized {
     }
 }
 
+/// A struct that [`fields!`] declared.
+pub(crate) trait Fields<'de>: Default {
+    /// Reads an object into it, to the object's end.
+    fn read_fields<A: MapAccess<'de>>(&mut self, object: A, odd: &mut Odd) -> Result<(), A::Error>;
+}
+
+/// A large one, which is not moved about.
+impl<'de, T: Fields<'de>> Lenient<'de> for Box<T> {
+    fn from_object<A: MapAccess<'de>>(object: A, odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+        let mut this = Box::<T>::default();
+        this.read_fields(object, odd)?;
+        Ok(Some(this))
+    }
+}
+
 /// Declares a struct of optional fields and its [`Lenient`] reader:
 /// `"key" => field: Type`, each field becoming `Option<Type>`.
 macro_rules! fields {
@@ -151,9 +170,11 @@ macro_rules! fields {
         #[derive(Debug, Default)]
         pub(crate) struct $name<$life> { $($(#[$field_meta])* pub(crate) $field: Option<$type>,)+ }
 
-        impl<$life> $crate::json::Lenient<$life> for $name<$life> {
+        impl<$life> $crate::json::Fields<$life> for $name<$life> {
             $crate::json::fields!(@reader $life $($key => $field: $type,)+);
         }
+
+        $crate::json::fields!(@lenient $life $name<$life>);
     };
     ($(#[$meta:meta])* struct $name:ident {
         $($(#[$field_meta:meta])* $key:literal => $field:ident: $type:ty,)+
@@ -162,18 +183,32 @@ macro_rules! fields {
         #[derive(Debug, Default)]
         pub(crate) struct $name { $($(#[$field_meta])* pub(crate) $field: Option<$type>,)+ }
 
-        impl<'de> $crate::json::Lenient<'de> for $name {
+        impl<'de> $crate::json::Fields<'de> for $name {
             $crate::json::fields!(@reader 'de $($key => $field: $type,)+);
+        }
+
+        $crate::json::fields!(@lenient 'de $name);
+    };
+    (@lenient $life:lifetime $name:ty) => {
+        impl<$life> $crate::json::Lenient<$life> for $name {
+            fn from_object<A: serde::de::MapAccess<$life>>(
+                object: A,
+                odd: &mut $crate::json::Odd,
+            ) -> Result<Option<Self>, A::Error> {
+                let mut this = Self::default();
+                $crate::json::Fields::read_fields(&mut this, object, odd)?;
+                Ok(Some(this))
+            }
         }
     };
     (@reader $life:lifetime $($key:literal => $field:ident: $type:ty,)+) => {
-        fn from_object<A: serde::de::MapAccess<$life>>(
+        fn read_fields<A: serde::de::MapAccess<$life>>(
+            &mut self,
             mut object: A,
             odd: &mut $crate::json::Odd,
-        ) -> Result<Option<Self>, A::Error> {
+        ) -> Result<(), A::Error> {
             #[allow(non_camel_case_types)]
             enum Index { $($field,)+ }
-            let mut this = Self::default();
             // One bit per field: a repeated key is odd even if its first value was null.
             let mut met = 0u64;
             while let Some(key) = object.next_key_seed($crate::json::Key)? {
@@ -184,12 +219,12 @@ macro_rules! fields {
                             odd.note($crate::problem::ProblemKind::DuplicateKey, $key);
                         }
                         met |= BIT;
-                        this.$field = object.next_value_seed($crate::json::Value::new($key, odd))?;
+                        self.$field = object.next_value_seed($crate::json::Value::new($key, odd))?;
                     })+
                     _ => $crate::json::skip_value(&mut object)?,
                 }
             }
-            Ok(Some(this))
+            Ok(())
         }
     };
 }
@@ -327,19 +362,18 @@ impl<'de, T: Lenient<'de>> Visitor<'de> for AnyVisitor<'_, T> {
 /// Accepts an object only.
 struct ObjectVisitor<'o, T> {
     odd: &'o mut Odd,
-    of: PhantomData<T>,
+    into: &'o mut T,
 }
 
-impl<'de, T: Lenient<'de>> Visitor<'de> for ObjectVisitor<'_, T> {
-    type Value = T;
+impl<'de, T: Fields<'de>> Visitor<'de> for ObjectVisitor<'_, T> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON object")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Self::Value, A::Error> {
-        T::from_object(object, self.odd)?
-            .ok_or_else(|| serde::de::Error::custom("not a usable object"))
+        self.into.read_fields(object, self.odd)
     }
 }
 

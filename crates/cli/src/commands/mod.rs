@@ -132,9 +132,9 @@ impl Context {
         roots::flatten(&self.settings.roots, self.settings.selection())
     }
 
-    /// Opens the ledger to collect into it, creating it if absent.
+    /// Opens the ledger to collect into it: if absent, it is there when something was collected.
     fn open_to_collect(&self) -> Result<Ledger> {
-        let mut ledger = self.open()?;
+        let mut ledger = Ledger::open_to_collect(&self.settings.ledger.value)?;
         quipu_ledger::adopt(&mut ledger, machine::name())?;
         Ok(ledger)
     }

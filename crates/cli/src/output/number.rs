@@ -1,25 +1,7 @@
 //! Numbers, sizes and dates as people read them. Never used for JSON.
 
 use jiff::{SignedDuration, Timestamp};
-
-/// A number with its thousands apart: `1,234,567`.
-pub(crate) fn number(value: u64) -> String {
-    let digits = value.to_string();
-    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.char_indices() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            shown.push(',');
-        }
-        shown.push(digit);
-    }
-    shown
-}
-
-/// A number and what it counts: `1 session`, `2,000 sessions`.
-pub(crate) fn count(value: u64, one: &str) -> String {
-    let plural = if value == 1 { "" } else { "s" };
-    format!("{} {one}{plural}", number(value))
-}
+pub(crate) use quipu_transcript::render::{count, number};
 
 /// A large number with three digits: `1.23M`.
 pub(crate) fn short(value: u64) -> String {
@@ -203,15 +185,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_are_apart() {
-        let shown = [0, 999, 1000, 12_345, 1_234_567, u64::MAX].map(number);
-        assert_eq!(
-            shown,
-            ["0", "999", "1,000", "12,345", "1,234,567", "18,446,744,073,709,551,615"]
-        );
-    }
-
-    #[test]
     fn sizes_have_three_digits() {
         let shown = [0, 999, 1000, 9994, 9996, 99_949, 999_499, 999_500, 1_234_567_890, u64::MAX]
             .map(bytes);
@@ -229,12 +202,6 @@ mod tests {
         let shown = [0.0, 0.000_01, 0.0004, 0.005, 1.239, 999.4, 1234.5].map(dollars);
         assert_eq!(shown, ["$0.00", "<$0.0001", "$0.0004", "$0.01", "$1.24", "$999.40", "$1,235"]);
         assert_eq!([7, 1234, 12_345_678, u64::MAX].map(short), ["7", "1.23k", "12.3M", "18.4Q"]);
-    }
-
-    #[test]
-    fn one_is_singular() {
-        assert_eq!(count(1, "file"), "1 file");
-        assert_eq!(count(1000, "file"), "1,000 files");
     }
 
     #[test]

@@ -112,18 +112,6 @@ fn says_what_is_in_the_way() {
 }
 
 #[test]
-fn makes_no_ledger() {
-    let home = Home::empty();
-    snapshot!(home.run("backup copy.db"), @"
-    exit 2
-    --- stderr
-    error: there is no ledger at [HOME]/.local/share/quipu/ledger.db
-    hint: run `quipu sync` to collect into a new ledger, or name another with --ledger
-    ");
-    assert!(!home.path(".local").exists());
-}
-
-#[test]
 fn comes_back() {
     let home = Home::small();
     home.run("sync");

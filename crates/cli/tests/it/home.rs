@@ -191,6 +191,21 @@ impl Run {
 }
 
 impl Run {
+    /// What `config show` says, without what nobody set.
+    pub(crate) fn changed(mut self) -> Run {
+        let mut is_default = false;
+        let is_changed = |line: &&str| {
+            // Further values of a setting stand below the first.
+            if !line.starts_with(' ') {
+                is_default = line.ends_with("  default");
+            }
+            !is_default
+        };
+        let lines = self.stdout.lines().filter(is_changed);
+        self.stdout = lines.map(|line| format!("{line}\n")).collect();
+        self
+    }
+
     /// The same without what depends on the time of the test: ages, how wide they are, and moments.
     pub(crate) fn timeless(mut self) -> Run {
         let is_age = |cell: &str| {

@@ -25,15 +25,3 @@ fn for_machines() {
     assert!(report["records"].as_u64().unwrap() > 0);
     assert!(report["sessions"].as_u64().unwrap() > 0);
 }
-
-#[test]
-fn makes_no_ledger() {
-    let home = Home::empty();
-    snapshot!(home.run("rebuild"), @"
-    exit 2
-    --- stderr
-    error: there is no ledger at [HOME]/.local/share/quipu/ledger.db
-    hint: run `quipu sync` to collect into a new ledger, or name another with --ledger
-    ");
-    assert!(!home.path(".local").exists());
-}

@@ -21,6 +21,24 @@ fn refused(home: &Home, ledger: &str) -> Run {
     run
 }
 
+/// Only collecting makes one.
+#[test]
+fn none_at_all() {
+    let home = Home::small();
+    for command in ["rebuild", "restore --all --to out", "backup out.db", "senders list"] {
+        let run = home.run(command);
+        insta::allow_duplicates! {
+            snapshot!(run, @"
+            exit 2
+            --- stderr
+            error: there is no ledger at [HOME]/.local/share/quipu/ledger.db
+            hint: run `quipu sync` to collect into a new ledger, or name another with --ledger
+            ");
+        }
+        assert!(!home.path(".local").exists(), "{command}");
+    }
+}
+
 #[test]
 fn a_text_file() {
     let home = Home::small();

@@ -149,18 +149,6 @@ fn what_to_restore_has_to_be_said_once() {
     }
 }
 
-#[test]
-fn there_has_to_be_a_ledger() {
-    let home = Home::small();
-    snapshot!(home.run("restore --all --to out"), @"
-    exit 2
-    --- stderr
-    error: there is no ledger at [HOME]/.local/share/quipu/ledger.db
-    hint: run `quipu sync` to collect into a new ledger, or name another with --ledger
-    ");
-    assert!(!home.path(".local").exists());
-}
-
 /// What lies in a followed folder is collected, whoever put it there.
 #[test]
 fn not_into_a_folder_that_is_collected_from() {

@@ -11,23 +11,8 @@ const TRANSCRIPT: &str =
 
 #[test]
 fn nothing_to_collect() {
-    snapshot!(Home::empty().run("sync"), @r#"
-    exit 0
-    --- stdout
-    Nothing to collect yet. quipu looked for files of Claude Code and OpenClaw:
-
-      Claude Code  ~/.claude  not there
-                   ~/.config/claude  not there
-      OpenClaw     ~/.openclaw  not there
-                   ~/.clawdbot  not there
-                   ~/.moltbot  not there
-                   ~/.moldbot  not there
-
-    If they are elsewhere, set CLAUDE_CONFIG_DIR or OPENCLAW_STATE_DIR, or name their folders in ~/.config/quipu/config.toml:
-
-      [roots]
-      claude-code = ["/path/to/folder"]
-    "#);
+    let overview = Home::empty().run("");
+    assert_eq!(Home::empty().run("sync").to_string(), overview.to_string());
 }
 
 #[test]

@@ -10,8 +10,8 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::copy;
 use crate::chunks::verify;
-use crate::create::{Found, inspect};
 use crate::doctor::brief;
+use crate::place::{Found, inspect};
 use crate::{Error, Result, schema, sums};
 
 /// What a copy holds.

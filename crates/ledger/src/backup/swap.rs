@@ -22,10 +22,10 @@ use super::copy;
 use super::list::{self, Backup};
 use super::temporary::{self, Temporary};
 use crate::beside::beside;
-use crate::create::{self, Found};
 use crate::ledger::Ledger;
 use crate::lock::WriteLock;
 use crate::opened::Opened;
+use crate::place::{self, Found};
 use crate::wire::BackupRestored;
 use crate::{Error, Result, clock, frozen, schema};
 
@@ -66,7 +66,7 @@ pub fn prepare_restore(
     };
     let source = Ledger::open_as_it_is(&from).map_err(unsound)?;
     stands_at(ledger, puts_aside_anything)?;
-    create::make_room(ledger)?;
+    place::make_room(ledger)?;
     temporary::remove_left_over(ledger);
     let copy = Temporary::beside(ledger)?;
     copy::copy(source.conn(), copy.path(), &mut |done, total| {
@@ -121,7 +121,7 @@ impl Prepared {
 
         if old.as_ref().is_none_or(|old| old.conn.is_none()) {
             // No connection vouches for the log: it must not be found by the new ledger's name.
-            create::set_log_aside(&path, &name)?;
+            place::set_log_aside(&path, &name)?;
         }
         if let Some(old) = &old {
             old.keep(&path, &name)?;
@@ -150,7 +150,7 @@ enum Standing {
 }
 
 fn stands_at(path: &Path, puts_aside_anything: bool) -> Result<Standing> {
-    match create::inspect(path) {
+    match place::inspect(path) {
         Ok(Found::Nothing) => Ok(Standing::Nothing),
         Ok(Found::Ledger { .. }) => Ok(Standing::Ledger),
         Err(Error::NotALedger { .. })

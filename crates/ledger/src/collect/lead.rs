@@ -7,8 +7,9 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 
-/// Batches that were handed over and are not written weigh at most about this much.
-const AHEAD: usize = 8 << 20;
+/// Batches that were handed over and are not written weigh at most about this much: what is read
+/// while a transaction ends.
+const AHEAD: usize = 16 << 20;
 
 /// What readers and writer know of each other.
 pub(super) struct Lead {

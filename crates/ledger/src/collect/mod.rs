@@ -40,7 +40,7 @@ mod write;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub(crate) use changed::claimed;
 pub(crate) use decompress::{Unfolded, unfold};
@@ -59,7 +59,7 @@ pub use select::Selection;
 pub(crate) use view::View;
 
 use crate::forget::{self, Forgotten};
-use crate::ledger::Ledger;
+use crate::ledger::{Hurry, LONGEST_WAIT, Ledger};
 use crate::project::rebuild;
 use crate::wire::SyncReport;
 use crate::{Result, chunks};
@@ -72,6 +72,10 @@ pub(crate) use write::Written;
 
 /// How often files are looked at again that another process moved meanwhile.
 const TRIES: usize = 4;
+
+/// How long a ledger is collected into before it has its name: an import that is killed has not lost
+/// more than that, and nobody who wants to open it waits for longer.
+const LONGEST_UNNAMED: Duration = Duration::from_secs(2);
 
 /// What a sync tells while it runs.
 #[derive(Debug, Clone, Copy)]
@@ -211,6 +215,9 @@ pub(crate) fn sweep(
 ) -> Result<Sweep> {
     let roots = &resolve(roots);
     let mut sweep = Sweep::default();
+    if ledger.is_unnamed() {
+        sweep = found(ledger, roots, progress)?;
+    }
     if ledger.deadline().is_none() {
         forget::go_on(ledger);
     }
@@ -231,6 +238,21 @@ pub(crate) fn sweep(
         finish(ledger, &sweep.report, progress)?;
     }
     Ok(sweep)
+}
+
+/// Collects into a ledger that has no name yet what does not have to be compared with anything, for
+/// a while, and gives it its name.
+fn found(
+    ledger: &mut Ledger,
+    roots: &[RootPath],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Sweep> {
+    let mut sweep = Sweep::default();
+    let until = Instant::now() + LONGEST_UNNAMED;
+    ledger.set_hurry(Some(Hurry { wait: LONGEST_WAIT, until }))?;
+    collect_once(ledger, roots, &Forgotten::default(), &mut sweep, progress)?;
+    let is_ours = ledger.take_name()?;
+    Ok(if is_ours { sweep } else { Sweep::default() })
 }
 
 /// What follows when everything is read.
@@ -328,9 +350,11 @@ fn carry_out(
     }
 
     let mut dropped = 0;
-    let databases = plan.databases.take();
-    for jobs in phases::phases(roots, plan) {
-        if is_over(ledger.deadline()) {
+    // Whoever reads sees nothing of a ledger without a name.
+    let databases = plan.databases.take().filter(|_| !ledger.is_unnamed());
+    for (phase, jobs) in phases::phases(roots, plan).into_iter().enumerate() {
+        let has_to_wait = phase > 0 && ledger.is_unnamed();
+        if has_to_wait || is_over(ledger.deadline()) {
             sweep.pending.add(&jobs);
         } else if !jobs.is_empty() {
             let mut run =

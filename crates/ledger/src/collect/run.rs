@@ -31,6 +31,10 @@ const MOST_FILES: usize = 512;
 /// A transaction of a bulk import ends at this weight, or earlier if somebody waits, …
 const TRANSACTION: usize = 32 << 20;
 
+/// … or at this one when it holds more than is left: while the last one ends, nobody reads, so that
+/// is a small one, …
+const SMALL_TRANSACTION: usize = 8 << 20;
+
 /// … or after this time: an import that is killed has not lost more than that.
 const LONGEST_TRANSACTION: Duration = Duration::from_secs(1);
 
@@ -59,6 +63,7 @@ impl Run<'_> {
             .min(units.len());
         let readers = Readers {
             path: self.ledger.path().to_owned(),
+            is_unnamed: self.ledger.is_unnamed(),
             roots: self.roots,
             jobs: self.jobs,
             units: &units,
@@ -94,7 +99,7 @@ impl Run<'_> {
                 })
             });
             let bytes = self.jobs.iter().map(Job::unread).sum();
-            let settler = Settler::start(scope, self.ledger.path(), bytes);
+            let settler = Settler::start(scope, self.ledger, bytes);
             let written = self.write(&mut batches, &mut writer, settler.as_ref(), progress);
             // Without anybody to take their batches, the readers stop.
             drop(batches);
@@ -133,6 +138,7 @@ impl Run<'_> {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<()> {
         let (queue, deadline) = (self.ledger.queue(), self.ledger.deadline());
+        let mut left: u64 = self.jobs.iter().map(Job::unread).sum();
         while let Some(first) = batches.next() {
             let (mut stored, mut weight) = (0, 0);
             let began = Instant::now();
@@ -146,7 +152,8 @@ impl Run<'_> {
                     writer.batch(tx, batch)?;
                     let somebody_waits = queue.as_ref().is_some_and(|queue| queue.someone_waits());
                     let is_long = began.elapsed() >= LONGEST_TRANSACTION || is_over(deadline);
-                    if weight >= TRANSACTION || is_long || somebody_waits {
+                    let is_most = weight >= SMALL_TRANSACTION && stored >= left / 2;
+                    if weight >= TRANSACTION || is_most || is_long || somebody_waits {
                         break;
                     }
                     next = batches.next();
@@ -156,6 +163,7 @@ impl Run<'_> {
             if let Some(settler) = settler {
                 settler.committed();
             }
+            left = left.saturating_sub(stored);
             progress(Progress::Stored { bytes: stored });
             if is_over(deadline) {
                 break;
@@ -193,6 +201,7 @@ fn units(jobs: &[Job]) -> Vec<std::ops::Range<usize>> {
 /// What the reading threads share.
 struct Readers<'a> {
     path: PathBuf,
+    is_unnamed: bool,
     roots: &'a [RootPath],
     jobs: &'a [Job],
     units: &'a [std::ops::Range<usize>],
@@ -215,7 +224,10 @@ type Senders = [Mutex<Option<mpsc::Sender<Result<Batch>>>>];
 impl Readers<'_> {
     /// Takes units until there are none left.
     fn run(&self, senders: &Senders) {
-        let mut ledger = Ledger::open_read_only(&self.path);
+        let mut ledger = match self.is_unnamed {
+            true => Ledger::blank(&self.path),
+            false => Ledger::open_read_only(&self.path),
+        };
         let mut reader = Reader::default();
         loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);

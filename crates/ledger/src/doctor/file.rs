@@ -9,8 +9,8 @@ use rusqlite::Connection;
 use super::finding::{Findings, REBUILD, RESCUE, SYNC, Tally, brief};
 use super::{Check, Patient};
 use crate::beside::{beside, log_length};
-use crate::create;
 use crate::ledger::Ledger;
+use crate::place;
 use crate::wire::Severity;
 use crate::{Error, Result, schema};
 
@@ -77,7 +77,7 @@ fn surroundings(path: &Path, findings: &mut Findings) {
     let advice = "run `chmod 600` on these files";
     let what = "other users of this machine may read or change the ledger";
     findings.tally(Severity::Warning, open_to_others, what, advice);
-    if let Err(error) = create::refuse_remote(path) {
+    if let Err(error) = place::refuse_remote(path) {
         findings.warning(error.to_string(), "move the ledger to a disk of this machine");
     }
     let log = log_length(path);

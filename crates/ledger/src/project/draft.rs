@@ -68,7 +68,7 @@ pub(crate) struct DraftEntry {
     pub(crate) results: Vec<DraftResult>,
     pub(crate) model: Option<Box<str>>,
     pub(crate) stop: Option<Stop>,
-    pub(crate) usage: Option<DraftUsage>,
+    pub(crate) usage: Option<Box<DraftUsage>>,
     pub(crate) detail: Detail,
     pub(crate) says: Vec<Fact>,
     pub(crate) problems: Vec<Problem>,
@@ -88,7 +88,7 @@ pub(crate) enum DraftParent {
 pub(crate) enum Detail {
     None,
     Header,
-    Compaction(DraftCompaction),
+    Compaction(Box<DraftCompaction>),
     Custom { custom_type: String, data: Option<String> },
     Label { target: PackedId, label: Option<String> },
     Leaf { target: Option<PackedId> },
@@ -263,7 +263,7 @@ impl<'a> Drafter<'a> {
             results,
             model: entry.model.as_deref().map(Box::from),
             stop: entry.stop,
-            usage: usage(entry),
+            usage: usage(entry).map(Box::new),
             detail,
             says: self.facts(&entry.says),
             problems: entry.problems.clone(),
@@ -372,7 +372,7 @@ fn detail(entry: &Entry<'_>, text: &mut SearchText, bytes: u64) -> Detail {
         Kind::Header => Detail::Header,
         Kind::Compaction(compaction) => {
             text.prose.push(&compaction.summary);
-            Detail::Compaction(DraftCompaction {
+            Detail::Compaction(Box::new(DraftCompaction {
                 summary: compaction.summary.as_ref().to_owned(),
                 first_kept: compaction.first_kept.as_deref().map(PackedId::pack),
                 compacted_count: compaction.compacted_count,
@@ -381,7 +381,7 @@ fn detail(entry: &Entry<'_>, text: &mut SearchText, bytes: u64) -> Detail {
                 cause: owned(&compaction.trigger),
                 read_files: compaction.read_files.clone(),
                 modified_files: compaction.modified_files.clone(),
-            })
+            }))
         }
         Kind::BranchSummary { summary, .. } => {
             text.prose.push(summary);
@@ -435,14 +435,13 @@ const LONGEST_CUSTOM: usize = 64 << 10;
 fn usage(entry: &Entry<'_>) -> Option<DraftUsage> {
     let usage = entry.usage?;
     let hash = |tag: &str, parts: &[&str]| {
-        let mut hasher = Xxh3::new();
-        hasher.update(tag.as_bytes());
+        let mut bytes = tag.as_bytes().to_vec();
         for part in parts {
-            hasher.update(&[0]);
-            hasher.update(part.as_bytes());
+            bytes.push(0);
+            bytes.extend_from_slice(part.as_bytes());
         }
         // 0 means "unknown".
-        hasher.digest().max(1).cast_signed()
+        xxh3_64(&bytes).max(1).cast_signed()
     };
     let (message, request) = match &entry.response {
         Some(Response { id, request }) => (

@@ -7,9 +7,11 @@
 pub(crate) mod absent;
 pub(crate) mod draft;
 pub(crate) mod entry;
+pub(crate) mod family;
 pub(crate) mod index;
 pub(crate) mod keys;
 mod kinds;
+mod outputs;
 pub(crate) mod quarters;
 pub(crate) mod rebuild;
 mod row;

@@ -6,7 +6,7 @@ use rusqlite::{CachedStatement, Connection};
 
 use super::draft::{Detail, DraftEntry, Fact};
 use super::kinds::KindId;
-use super::{Place, usage};
+use super::{Place, outputs, usage};
 use crate::Result;
 use crate::ids::{EntryId, PackedId, SessionRow, SourceId};
 
@@ -129,26 +129,9 @@ pub(crate) fn insert_detail(
             replace_cron_jobs(conn, place, id, jobs)?;
         }
         (Detail::Document { bytes }, None) => insert_document(conn, place, id, None, *bytes)?,
-        (Detail::Document { bytes }, session) => {
-            let origin = place.origin;
-            insert_document(conn, place, id, session, *bytes)?;
-            // Sub-agents put their output beside that of the session they work for.
-            conn.prepare_cached(
-                "UPDATE tool_call_rows SET output = ?3
-                  WHERE output_name = ?2
-                    AND session IN (
-                        SELECT ?1
-                         UNION ALL
-                        SELECT child.id
-                          FROM sessions parent
-                          JOIN sessions child
-                            ON child.parent_id = parent.session_id
-                           AND child.format = parent.format
-                           AND child.agent = parent.agent
-                           AND child.part = 'subagent'
-                         WHERE parent.id = ?1)",
-            )?
-            .execute((session, &origin.name, id))?;
+        (Detail::Document { bytes }, Some(session)) => {
+            insert_document(conn, place, id, Some(session), *bytes)?;
+            outputs::give(conn, session, &place.origin.name, id)?;
         }
         (Detail::Compaction(compaction), Some(session)) => {
             let list = |files: &[String]| serde_json::Value::from(files.to_vec()).to_string();

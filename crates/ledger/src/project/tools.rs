@@ -7,9 +7,9 @@ use quipu_transcript::problem::ProblemKind;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::draft::{DraftCall, DraftResult};
-use super::rows;
 use super::targets::{Target, Targets};
 use super::toolbox::{CallId, Tool, ToolId, Toolbox};
+use super::{outputs, rows};
 use crate::Result;
 use crate::ids::{EntryId, SessionRow};
 
@@ -262,7 +262,7 @@ impl Calls {
             .prepare_cached(
                 "SELECT c.entry, c.ordinal
                    FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
-                  WHERE c.session = ?1 AND substr(c.call, -8) = substr(?2, -8) AND c.call = ?2
+                  WHERE c.session = ?1 AND substr(c.call, -4) = substr(?2, -4) AND c.call = ?2
                     AND t.call_begins = ?3 AND c.result = ?4 LIMIT 1",
             )?
             .query_row((at.session, parts.rest, parts.beginning, older), |row| {
@@ -290,7 +290,7 @@ impl Calls {
         mut answer: Answer,
     ) -> Result<()> {
         if let Some(name) = &answer.output_name {
-            answer.output = document_of(at.conn, at.session, name)?;
+            answer.output = outputs::file(at.conn, at.session, name)?;
         }
         if let Some(unwritten) = self.unwritten.get_mut(&(entry, ordinal)) {
             unwritten.answer = Some(answer);
@@ -329,7 +329,7 @@ impl Calls {
             .prepare_cached(
                 "SELECT c.entry, c.ordinal, c.result IS NOT NULL
                    FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
-                  WHERE c.session = ?1 AND substr(c.call, -8) = substr(?2, -8) AND c.call = ?2
+                  WHERE c.session = ?1 AND substr(c.call, -4) = substr(?2, -4) AND c.call = ?2
                     AND t.call_begins = ?3 AND t.is_partial = 0 AND c.entry <> ?4
                   ORDER BY c.result IS NOT NULL, c.entry % (1 << 40), c.entry, c.ordinal LIMIT 2",
             )?
@@ -412,24 +412,4 @@ impl Calls {
         }
         Ok(Some((open.entry, ordinal)))
     }
-}
-
-/// The newest collected file of that name in a session, or in the one that it works for.
-fn document_of(conn: &Connection, session: SessionRow, name: &str) -> Result<Option<EntryId>> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT max(id) FROM documents
-              WHERE name = ?2
-                AND session IN (
-                    SELECT ?1
-                     UNION ALL
-                    SELECT parent.id
-                      FROM sessions child
-                      JOIN sessions parent
-                        ON parent.session_id = child.parent_id
-                       AND parent.format = child.format
-                       AND parent.agent = child.agent
-                     WHERE child.id = ?1 AND child.part = 'subagent')",
-        )?
-        .query_row((session, name), |row| row.get(0))?)
 }

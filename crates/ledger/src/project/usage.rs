@@ -1,13 +1,15 @@
-//! Bills: one row per API response and session, and over all sessions exactly one of them counted.
+//! Bills: one row per API response and session, and over all sessions exactly one of them counted
+//! (`copies`).
 //!
 //! The rules are free of order (largest, smallest), so it does not matter which copy of a resumed
 //! session was collected first.
 
-use std::cmp::Reverse;
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
+mod copies;
 
-use foldhash::{HashMap, HashSet};
+use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
+
+use foldhash::HashMap;
 use quipu_transcript::entry::Usage;
 use rusqlite::{Connection, OptionalExtension, Row, Statement};
 
@@ -15,6 +17,7 @@ use super::draft::DraftUsage;
 use super::quarters::{Quarters, Slot};
 use crate::Result;
 use crate::ids::{EntryId, SessionRow};
+pub(crate) use copies::{Foreseen, foresee, recount_all};
 
 /// Identifies a response within a session: its message and its request.
 type Key = (i64, i64);
@@ -73,8 +76,7 @@ impl Bills {
         billed: &Billed,
         draft: &DraftUsage,
     ) -> Result<Option<(EntryId, Usage, Usage)>> {
-        let message = draft.message.unwrap_or(billed.entry.0);
-        let key = (message, draft.request);
+        let key = key(draft, billed.entry);
         let known = match self.open.entry(key) {
             Entry::Occupied(known) => Some(known.into_mut()),
             Entry::Vacant(_) if billed.is_complete => None,
@@ -98,14 +100,13 @@ impl Bills {
                 (billed.turn, Usage::default())
             }
             Some(bill) => {
-                bill.is_dirty |= bill.is_sidechain && !billed.is_sidechain;
-                bill.is_sidechain &= billed.is_sidechain;
-                if !is_larger(&draft.usage, &bill.usage) {
+                let (before, was_sidechain) = (bill.usage, bill.is_sidechain);
+                let line = (draft.usage, billed.is_sidechain);
+                let has_grown = join(&mut bill.usage, &mut bill.is_sidechain, line);
+                bill.is_dirty |= has_grown || bill.is_sidechain != was_sidechain;
+                if !has_grown {
                     return Ok(None);
                 }
-                let before = bill.usage;
-                bill.usage = draft.usage;
-                bill.is_dirty = true;
                 (bill.turn, before)
             }
         };
@@ -224,24 +225,6 @@ impl Models {
     }
 }
 
-/// Decides again which copies of these responses count.
-pub(crate) fn recount_all(
-    conn: &Connection,
-    messages: BTreeSet<i64>,
-    quarters: &mut Quarters,
-) -> Result<()> {
-    let mut count = conn.prepare_cached(
-        "SELECT count(*) FROM usage_rows WHERE message % 2147483647 = ?1 % 2147483647",
-    )?;
-    for message in messages {
-        // Nearly always the only one, and then it counts.
-        if count.query_row([message], |row| row.get::<_, i64>(0))? > 1 {
-            recount(conn, message, quarters)?;
-        }
-    }
-    Ok(())
-}
-
 /// No response has more tokens than this. Larger counts are nonsense, and sums of them must not
 /// leave the range of SQLite's integers.
 const MOST_TOKENS: u64 = 1 << 32;
@@ -251,10 +234,22 @@ pub(crate) fn tokens(count: u64) -> i64 {
     count.min(MOST_TOKENS).cast_signed()
 }
 
-/// The line with the larger total is the later one of a streamed response.
-fn is_larger(new: &Usage, old: &Usage) -> bool {
-    let cost = |usage: &Usage| usage.cost_usd.unwrap_or(0.0);
-    (new.total(), cost(new)) > (old.total(), cost(old))
+/// What a line's response is called; one without an id is the only one of its entry.
+fn key(draft: &DraftUsage, entry: EntryId) -> Key {
+    (draft.message.unwrap_or(entry.0), draft.request)
+}
+
+/// Adds a line to what is known of its response. The line with the larger total is the later one of
+/// a streamed response, and one that is in no side chain speaks for all. Returns whether the response
+/// has grown.
+fn join(usage: &mut Usage, is_sidechain: &mut bool, line: (Usage, bool)) -> bool {
+    let rank = |usage: &Usage| (usage.total(), usage.cost_usd.unwrap_or(0.0));
+    let has_grown = rank(&line.0) > rank(usage);
+    if has_grown {
+        *usage = line.0;
+    }
+    *is_sidechain &= line.1;
+    has_grown
 }
 
 fn load(conn: &Connection, (message, request): Key, session: SessionRow) -> Result<Option<Bill>> {
@@ -282,24 +277,6 @@ fn load(conn: &Connection, (message, request): Key, session: SessionRow) -> Resu
         .optional()?)
 }
 
-/// What a bill adds to the sums.
-fn slot(conn: &Connection, entry: EntryId) -> Result<Slot> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT input, output, cache_read, cache_write, cache_write_1h, cost_usd, is_fast,
-                    session, model, time
-               FROM usage WHERE entry = ?1",
-        )?
-        .query_row([entry], |row| {
-            Ok(Slot {
-                usage: stored(row)?,
-                session: row.get(7)?,
-                model: row.get(8)?,
-                time: row.get(9)?,
-            })
-        })?)
-}
-
 /// A usage as it begins the columns of a row.
 fn stored(row: &Row<'_>) -> rusqlite::Result<Usage> {
     let count = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
@@ -312,166 +289,4 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<Usage> {
         cost_usd: row.get(5)?,
         is_fast: row.get(6)?,
     })
-}
-
-/// One copy of a response.
-#[derive(Debug)]
-struct Copy {
-    request: i64,
-    entry: EntryId,
-    is_counted: bool,
-    is_sidechain: bool,
-    /// All tokens, then by kind.
-    tokens: [i64; 5],
-    time: Option<i64>,
-    session_id: String,
-}
-
-impl Copy {
-    /// The copy of the highest rank counts: the main conversation's before a side chain's, then
-    /// the largest, then the earliest. Names decide the rest, never the order of collecting.
-    fn rank(&self) -> impl Ord {
-        (!self.is_sidechain, self.tokens, Reverse((self.time, &self.session_id, self.entry)))
-    }
-}
-
-/// Decides which copies of a response count: one for each request.
-fn recount(conn: &Connection, message: i64, quarters: &mut Quarters) -> Result<()> {
-    let copies = copies(conn, message)?;
-    for (copy, counts) in copies.iter().zip(counting(&copies)) {
-        if copy.is_counted != counts {
-            conn.prepare_cached("UPDATE usage_rows SET is_counted = ?2 WHERE entry = ?1")?
-                .execute((copy.entry, counts))?;
-            let slot = slot(conn, copy.entry)?;
-            if counts { quarters.add(&slot) } else { quarters.take(&slot) }
-        }
-    }
-    Ok(())
-}
-
-/// All copies of a response.
-fn copies(conn: &Connection, message: i64) -> Result<Vec<Copy>> {
-    let mut statement = conn.prepare_cached(
-        "SELECT u.request, u.entry, u.is_counted, u.is_sidechain,
-                u.input + u.output + u.cache_read + u.cache_write,
-                u.output, u.input, u.cache_write, u.cache_read, u.time, s.session_id
-           FROM usage u LEFT JOIN sessions s ON s.id = u.session
-          WHERE u.message % 2147483647 = ?1 % 2147483647 AND u.message = ?1",
-    )?;
-    Ok(statement
-        .query_map([message], |row| {
-            Ok(Copy {
-                request: row.get(0)?,
-                entry: row.get(1)?,
-                is_counted: row.get(2)?,
-                is_sidechain: row.get(3)?,
-                tokens: [row.get(4)?, row.get(5)?, row.get(6)?, row.get(7)?, row.get(8)?],
-                time: row.get(9)?,
-                session_id: row.get::<_, Option<String>>(10)?.unwrap_or_default(),
-            })
-        })?
-        .collect::<Result<_, _>>()?)
-}
-
-/// Which of the copies count. From the best to the worst, each counts unless a better one is the
-/// same response. A copy without a request id, or in a side chain, is the same response as any other
-/// copy of that id.
-fn counting(copies: &[Copy]) -> Vec<bool> {
-    let mut order: Vec<(usize, &Copy)> = copies.iter().enumerate().collect();
-    order.sort_by(|(_, a), (_, b)| b.rank().cmp(&a.rank()));
-    let mut counting = vec![false; copies.len()];
-    let mut requests = HashSet::default();
-    let mut has_main = false;
-    for (index, copy) in order {
-        let is_repeated = requests.contains(&copy.request)
-            || requests.contains(&0)
-            || (copy.request == 0 && !requests.is_empty())
-            || (copy.is_sidechain && has_main);
-        requests.insert(copy.request);
-        has_main |= !copy.is_sidechain;
-        if let Some(counts) = counting.get_mut(index) {
-            *counts = !is_repeated;
-        }
-    }
-    counting
-}
-
-/// A bill of a line that has no newline yet.
-#[derive(Debug)]
-pub(crate) struct Foreseen<'a> {
-    pub(crate) entry: EntryId,
-    pub(crate) session: SessionRow,
-    pub(crate) session_id: &'a str,
-    /// The model's number.
-    pub(crate) model: i64,
-    pub(crate) time: Option<i64>,
-    pub(crate) is_sidechain: bool,
-    pub(crate) draft: &'a DraftUsage,
-}
-
-/// How sums will change when these lines get their newlines. Nothing is written.
-pub(crate) fn foresee(conn: &Connection, bills: &[Foreseen<'_>]) -> Result<Quarters> {
-    let mut quarters = Quarters::default();
-    let mut by_message: BTreeMap<i64, Vec<&Foreseen<'_>>> = BTreeMap::new();
-    for bill in bills {
-        let message = bill.draft.message.unwrap_or(bill.entry.0);
-        by_message.entry(message).or_default().push(bill);
-    }
-    for (message, bills) in by_message {
-        let mut copies = copies(conn, message)?;
-        let mut slots = Vec::with_capacity(copies.len());
-        for copy in &copies {
-            let slot = slot(conn, copy.entry)?;
-            if copy.is_counted {
-                quarters.take(&slot);
-            }
-            slots.push(slot);
-        }
-        for bill in bills {
-            let known = copies.iter_mut().zip(&mut slots).find(|(copy, slot)| {
-                copy.request == bill.draft.request && slot.session == bill.session
-            });
-            let usage = bill.draft.usage;
-            match known {
-                Some((copy, slot)) => {
-                    copy.is_sidechain &= bill.is_sidechain;
-                    if is_larger(&usage, &slot.usage) {
-                        slot.usage = usage;
-                        copy.tokens = weight(&usage);
-                    }
-                }
-                None => {
-                    copies.push(Copy {
-                        request: bill.draft.request,
-                        // Its record comes after all others.
-                        entry: EntryId(i64::MAX),
-                        is_counted: false,
-                        is_sidechain: bill.is_sidechain,
-                        tokens: weight(&usage),
-                        time: bill.time,
-                        session_id: bill.session_id.to_owned(),
-                    });
-                    slots.push(Slot {
-                        session: bill.session,
-                        model: bill.model,
-                        time: bill.time,
-                        usage,
-                    });
-                }
-            }
-        }
-        for (slot, counts) in slots.iter().zip(counting(&copies)) {
-            if counts {
-                quarters.add(slot);
-            }
-        }
-    }
-    Ok(quarters)
-}
-
-/// What copies are compared by: all tokens, then by kind.
-fn weight(usage: &Usage) -> [i64; 5] {
-    let [input, output, cache_read, cache_write] =
-        [usage.input, usage.output, usage.cache_read, usage.cache_write].map(tokens);
-    [input + output + cache_read + cache_write, output, input, cache_write, cache_read]
 }

@@ -5,22 +5,22 @@ use rusqlite::{Connection, Row};
 
 use super::{empty, headers, renamed};
 use crate::ids::SessionRow;
+use crate::project::family::works_for;
 use crate::{Error, Result, store};
 
 /// Begins a statement about the session `?1` and all that work for it, directly or not: the rows of
 /// `family`.
-pub(crate) const FAMILY: &str = "
-    WITH family (id) AS (
+pub(crate) const FAMILY: &str = concat!(
+    "WITH family (id) AS (
         SELECT ?1
          UNION
         SELECT child.id
           FROM family
           JOIN sessions parent ON parent.id = family.id
-          JOIN sessions child
-            ON child.parent_id = parent.session_id
-           AND child.format = parent.format
-           AND coalesce(child.parent_agent, child.agent) = parent.agent
-    )";
+          JOIN sessions child ON ",
+    works_for!(),
+    ")",
+);
 
 /// What the newest session is called.
 pub(crate) const LAST: &str = "last";

@@ -13,6 +13,7 @@ use super::tails::{self, Tail};
 use super::{empty, forks, lost};
 use crate::ids::{EntryId, GenerationId, SessionRow};
 use crate::ledger::Ledger;
+use crate::project::family::works_for;
 use crate::snapshot::Snapshot;
 use crate::wire::{Project, Session};
 use crate::{Result, spans};
@@ -121,14 +122,13 @@ impl<'a> Found<'a> {
 fn describe(conn: &Connection, listed: &Listed, parents: &Parents) -> Result<Session> {
     let files = files(conn, listed.row)?;
     let turns = turns(conn, listed.row, &listed.tails)?;
-    let mut statement = conn.prepare_cached(
+    let mut statement = conn.prepare_cached(concat!(
         "SELECT session_id, key, part, first_prompt, turns, messages, tool_calls, state,
                 parent_id, fork_of, compactions,
-                (SELECT count(*) FROM sessions child
-                  WHERE child.parent_id = s.session_id AND child.format = s.format
-                    AND coalesce(child.parent_agent, child.agent) = s.agent)
-           FROM sessions s WHERE id = ?1",
-    )?;
+                (SELECT count(*) FROM sessions child WHERE ",
+        works_for!(),
+        ") FROM sessions parent WHERE id = ?1",
+    ))?;
     let session = statement.query_row([listed.row], |row| {
         let number = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
         Ok(Session {
@@ -217,19 +217,12 @@ pub(crate) fn title(conn: &Connection, session: SessionRow) -> Result<Option<Str
     )?;
     let (given, first_prompt): (Option<String>, Option<String>) =
         statement.query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let title = match given {
-        Some(title) => Some(title),
-        None => match real_prompt(conn, session)? {
-            Some(prompt) => Some(prompt),
-            None => match coming_prompt(conn, session, first_prompt)? {
-                Some(prompt) => Some(prompt),
-                None => {
-                    let prompts = lost::prompts(conn, session, LONGEST_PROMPT)?;
-                    lost::telling(&prompts).cloned()
-                }
-            },
-        },
-    };
+    let title = given
+        .map(Ok)
+        .or_else(|| real_prompt(conn, session).transpose())
+        .or_else(|| coming_prompt(conn, session, first_prompt).transpose())
+        .or_else(|| lost_prompt(conn, session).transpose())
+        .transpose()?;
     Ok(title.map(|title| one_line(&title)))
 }
 
@@ -343,6 +336,12 @@ fn coming_prompt(
     let mut prompts = tails.iter().filter(|tail| tail.is_prompt()).map(|tail| tail.prose());
     let real = prompts.clone().find(|prompt| !prompt.starts_with('/')).map(str::to_owned);
     Ok(real.or(first).or_else(|| prompts.next().map(str::to_owned)))
+}
+
+/// The prompt that a lost session is called after.
+fn lost_prompt(conn: &Connection, session: SessionRow) -> Result<Option<String>> {
+    let prompts = lost::prompts(conn, session, LONGEST_PROMPT)?;
+    Ok(lost::telling(&prompts).cloned())
 }
 
 /// As the agents do it: one line, and not a long one.

@@ -163,7 +163,7 @@ CREATE TABLE tool_call_rows (
 ) STRICT, WITHOUT ROWID;
 
 -- Pairs a result with its call. The end of an id tells nearly as much as all of it.
-CREATE INDEX tool_calls_by_call ON tool_call_rows (session, substr(call, -8));
+CREATE INDEX tool_calls_by_call ON tool_call_rows (session, substr(call, -4));
 -- Finds the call whose output a collected file is.
 CREATE INDEX tool_calls_by_output ON tool_call_rows (session, output_name) WHERE output_name IS NOT NULL;
 

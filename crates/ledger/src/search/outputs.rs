@@ -5,6 +5,7 @@ use foldhash::{HashMap, HashMapExt};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::Result;
+use crate::project::family::in_one_folder;
 
 /// Which result each file belongs to.
 pub(super) struct Outputs {
@@ -33,9 +34,9 @@ impl Outputs {
 
 /// The same for one entry, which is known to be a file with a call's output.
 pub(super) fn result_of(conn: &Connection, output: i64) -> Result<Option<i64>> {
-    // A sub-agent's outputs are kept with the session that it works for.
+    // The fold has found the call (`c.output`); its session only leads to it, through an index.
     Ok(conn
-        .prepare_cached(
+        .prepare_cached(concat!(
             "SELECT c.result
                FROM documents d
                JOIN tool_call_rows c ON c.output_name = d.name AND c.output = d.id
@@ -43,15 +44,11 @@ pub(super) fn result_of(conn: &Connection, output: i64) -> Result<Option<i64>> {
                 AND c.session IN (
                     SELECT d.session
                      UNION ALL
-                    SELECT child.id
-                      FROM sessions parent
-                      JOIN sessions child
-                        ON child.parent_id = parent.session_id
-                       AND child.format = parent.format
-                       AND child.agent = parent.agent
-                     WHERE parent.id = d.session)
+                    SELECT child.id FROM ",
+            in_one_folder!(),
+            " WHERE parent.id = d.session)
               LIMIT 1",
-        )?
+        ))?
         .query_row([output], |row| row.get(0))
         .optional()?)
 }

@@ -5,7 +5,6 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use quipu_ledger::store::Store;
@@ -248,16 +247,8 @@ fn a_damaged_ledger_is_not_copied_for_a_sound_one() {
 fn a_backup_while_others_write_is_the_ledger_of_one_moment() {
     let home = collected();
     fs::create_dir_all(home.scratch("disk")).unwrap();
-    let mut writers: Vec<_> = (0..2)
-        .map(|_| {
-            child::command(&home, "collect until killed")
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap()
-        })
-        .collect();
+    let mut writers: Vec<_> =
+        (0..2).map(|_| child::start_alone(&home, "collect until killed")).collect();
     for number in 0..10 {
         for more in 0..50 {
             let id = uuid(1000 + number * 100 + more);
@@ -314,15 +305,7 @@ fn f5_a_backup_that_is_killed_is_complete_or_not_there() {
     let mut prng = Prng::new(5);
     let (mut there, mut absent, mut left_over) = (0, 0, 0);
     for _ in 0..40 {
-        let mut child = child::command(&home, "back up")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_micros(prng.below(60_000)));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        child::kill_after(&home, "back up", Duration::from_micros(prng.below(60_000)));
         left_over += names(&folder).iter().filter(|name| name.starts_with('.')).count();
         if to.exists() {
             there += 1;

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use crate::home::Home;
 use crate::{backups, restores, store_crowd, store_import};
@@ -33,6 +34,21 @@ fn with_arguments(command: &mut Command, home: &Home, task: &str) {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+}
+
+/// Starts a process that nobody listens to. It begins at once.
+pub(crate) fn start_alone(home: &Home, task: &str) -> Child {
+    let mut command = command(home, task);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+/// Starts a process and kills it after a while.
+pub(crate) fn kill_after(home: &Home, task: &str, time: Duration) {
+    let mut child = start_alone(home, task);
+    std::thread::sleep(time);
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 /// Starts so many processes with the same task.

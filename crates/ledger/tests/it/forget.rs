@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
 use quipu_ledger::wire::ForgetReport;
@@ -608,12 +607,7 @@ fn killed_while_forgetting() {
         home.sync();
         let before = others(&home);
         let began = Instant::now();
-        let mut child = child::command(&home, "forget")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child = child::start_alone(&home, "forget");
         // The first one is not killed, and tells how long it takes.
         if kill == 0 {
             assert!(child.wait().unwrap().success());

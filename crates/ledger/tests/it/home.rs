@@ -1,6 +1,8 @@
 //! A home directory with agents' files in it, a ledger beside it, and the checks that every test
 //! ends with: files come back byte for byte, and rebuilding changes nothing.
 
+mod asking;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -10,6 +12,8 @@ use quipu_ledger::wire::{ForgetReport, SyncReport};
 use quipu_ledger::{Generations, Ledger, RootPath, Selection, What};
 use quipu_transcript::format;
 use rusqlite::Connection;
+
+pub(crate) use asking::{parse, request};
 
 /// A temporary home.
 pub(crate) struct Home {
@@ -114,7 +118,8 @@ impl Home {
     pub(crate) fn sync_selected(&self, selection: Selection) -> SyncReport {
         let mut roots = self.roots();
         roots.iter_mut().for_each(|root| root.selection = selection);
-        quipu_ledger::collect(&mut self.open(), &roots, &mut |_| {}).unwrap()
+        let mut ledger = Ledger::open_to_collect(&self.ledger_path()).unwrap();
+        quipu_ledger::collect(&mut ledger, &roots, &mut |_| {}).unwrap()
     }
 
     #[track_caller]
@@ -474,16 +479,29 @@ pub(crate) fn fixtures(format: &str) -> PathBuf {
 
 /// A Claude Code line of a user or assistant.
 pub(crate) fn line(role: &str, uuid: &str, parent: Option<&str>, text: &str) -> String {
-    let parent = parent.map_or("null".to_owned(), |parent| format!("\"{parent}\""));
     let content = match role {
         "assistant" => format!("[{{\"type\":\"text\",\"text\":\"{text}\"}}]"),
         _ => format!("\"{text}\""),
     };
+    line_of(role, uuid, parent, &content)
+}
+
+/// The same with any content, as JSON.
+pub(crate) fn line_of(role: &str, uuid: &str, parent: Option<&str>, content: &str) -> String {
+    let parent = parent.map_or("null".to_owned(), |parent| format!("\"{parent}\""));
     format!(
         "{{\"parentUuid\":{parent},\"isSidechain\":false,\"cwd\":\"/home/alice/shop\",\"sessionId\":\"{SESSION}\",\
          \"version\":\"2.1.0\",\"type\":\"{role}\",\"message\":{{\"role\":\"{role}\",\"content\":{content}}},\
          \"uuid\":\"{uuid}\",\"timestamp\":\"2026-01-12T10:30:00.000Z\"}}\n"
     )
+}
+
+/// A home with a session of these lines, collected.
+pub(crate) fn of_lines(lines: &[String]) -> Home {
+    let home = Home::quick();
+    home.write(MAIN, lines.concat());
+    home.sync();
+    home
 }
 
 /// The session of [`line`].

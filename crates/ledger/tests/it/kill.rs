@@ -6,7 +6,6 @@
 
 use quipu_torture::Prng;
 use std::fs::File;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::child;
@@ -108,12 +107,7 @@ fn round(seed: u64) {
         home.write(path_of(file), "");
     }
     for _ in 0..KILLS {
-        let mut child = child::command(&home, "collect until killed")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child = child::start_alone(&home, "collect until killed");
         let end = Instant::now() + Duration::from_micros(writer.prng.below(36_000));
         while Instant::now() < end {
             writer.step();

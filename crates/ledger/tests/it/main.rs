@@ -9,6 +9,7 @@ mod index;
 
 mod archives;
 mod backups;
+mod building;
 mod bulk;
 mod clocks;
 mod collecting;

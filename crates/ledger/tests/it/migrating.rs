@@ -1,7 +1,6 @@
 //! A ledger of an older version: migrated whole or not at all, and nothing in it changes.
 
 use std::fs;
-use std::process::Stdio;
 use std::time::Duration;
 
 use crate::child;
@@ -73,15 +72,7 @@ fn f4_killed_while_migrating() {
     let (mut first, mut second) = (0, 0);
     for _ in 0..30 {
         put_old(&home);
-        let mut child = child::command(&home, "collect")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_micros(prng.below(50_000)));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        child::kill_after(&home, "collect", Duration::from_micros(prng.below(50_000)));
         let tables: i64 = home.one(
             "SELECT count(*) FROM sqlite_schema
               WHERE name IN ('indexes', 'row_cursors', 'record_rows', 'damaged')",

@@ -1,8 +1,8 @@
 //! Outputs that an agent puts into a file of their own are found, filtered and shown as the result of
 //! their call.
 
-use quipu_ledger::{Choice, Order, SearchRequest, Story};
-use quipu_transcript::search::query as words;
+use quipu_ledger::wire::SearchHit;
+use quipu_ledger::{Choice, Order, SearchRequest};
 use quipu_transcript::story::{Piece, Telling};
 
 use crate::home::*;
@@ -20,9 +20,13 @@ fn lines(from: u32, name: &str, is_error: bool) -> String {
         r#"[{{"type":"tool_result","tool_use_id":"{id}","is_error":{is_error},"content":"<persisted-output>\nOutput too large (50KB). Full output saved to: /home/alice/tool-results/{name}\n\nPreview (first 2KB):\nbegins\n</persisted-output>"}}]"#
     );
     line("user", &prompt, None, "build it")
-        + &line("assistant", &call, Some(&prompt), "PLACE")
-            .replace(r#"[{"type":"text","text":"PLACE"}]"#, &called)
-        + &line("user", &result, Some(&call), "PLACE").replace("\"PLACE\"", &answered)
+        + &line_of("assistant", &call, Some(&prompt), &called)
+        + &line_of("user", &result, Some(&call), &answered)
+}
+
+/// The transcript of a sub-agent that works for the session.
+fn of_agent(lines: &str) -> String {
+    lines.replace("\"isSidechain\":false", "\"isSidechain\":true,\"agentId\":\"q\"")
 }
 
 fn home() -> Home {
@@ -30,22 +34,15 @@ fn home() -> Home {
     home.write(MAIN, lines(1, "one.txt", true) + &lines(11, "two.txt", false));
     home.write(&format!("{BESIDE}/tool-results/one.txt"), "begins with theneedle, ends badly");
     home.write(&format!("{BESIDE}/tool-results/two.txt"), "begins, ends with theother");
-    let agent = lines(21, "three.txt", false)
-        .replace("\"isSidechain\":false", "\"isSidechain\":true,\"agentId\":\"q\"");
+    let agent = of_agent(&lines(21, "three.txt", false));
     home.write(&format!("{BESIDE}/subagents/agent-q.jsonl"), agent);
     home.write(&format!("{BESIDE}/tool-results/three.txt"), "begins and asks thehelper");
     home.sync();
     home
 }
 
-fn ask(home: &Home, text: &str) -> Vec<quipu_ledger::wire::SearchHit> {
-    let now = "2026-11-16T08:30:00[UTC]".parse().unwrap();
-    let request = SearchRequest {
-        query: words::parse(text, &now).unwrap(),
-        order: Order::Newest,
-        ..SearchRequest::default()
-    };
-    quipu_ledger::search(&home.open(), &request).unwrap().hits
+fn ask(home: &Home, text: &str) -> Vec<SearchHit> {
+    home.search(&SearchRequest { order: Order::Newest, ..request(text) }).hits
 }
 
 #[test]
@@ -85,22 +82,39 @@ fn filters_hold_for_an_output_as_for_the_result() {
 fn a_story_with_results_tells_all_of_an_output() {
     let home = home();
     let told = |telling: Telling| {
-        let ledger = home.open();
-        let story = Story::find(&ledger, SESSION).unwrap();
-        let mut texts = Vec::new();
         let choice = Choice { telling, ..Choice::default() };
-        story
-            .tell(&choice, &mut |item| {
-                texts.extend(item.pieces.iter().filter_map(|piece| match piece {
-                    Piece::Result(result) => Some(result.text.to_string()),
-                    _ => None,
-                }));
-                std::ops::ControlFlow::Continue(())
-            })
-            .unwrap();
-        texts.join("\n")
+        let results = home.told(SESSION, &choice, |item| {
+            let texts = item.pieces.iter().filter_map(|piece| match piece {
+                Piece::Result(result) => Some(&*result.text),
+                _ => None,
+            });
+            texts.collect::<String>()
+        });
+        results.join("\n")
     };
     assert!(told(Telling::FULL).contains("ends badly"));
     assert!(told(Telling::FULL).contains("theother"));
     assert!(!told(Telling::default()).contains("theneedle"));
+}
+
+#[test]
+fn it_does_not_matter_whether_the_call_or_its_output_is_collected_first() {
+    for agents_first in [true, false] {
+        let home = Home::quick();
+        let agent = format!("{BESIDE}/subagents/agent-q.jsonl");
+        let output = format!("{BESIDE}/tool-results/three.txt");
+        let transcript = of_agent(&lines(21, "three.txt", false));
+        home.write(MAIN, lines(1, "one.txt", true));
+        let mut files = [(&agent, &transcript[..]), (&output, "begins and asks thehelper")];
+        if !agents_first {
+            files.reverse();
+        }
+        for (path, text) in files {
+            home.write(path, text);
+            home.sync();
+        }
+        let [hit] = &ask(&home, "thehelper")[..] else { panic!("{agents_first}") };
+        assert_eq!(hit.tool.as_deref(), Some("Bash"), "{agents_first}");
+        home.assert_rebuilds();
+    }
 }

@@ -1,7 +1,6 @@
 //! The order of hits: exactly what FTS5's own `bm25()` says, of equals the newest first.
 
 use quipu_ledger::{Order, SearchRequest};
-use quipu_transcript::search::query::{self, Query};
 use rusqlite::Connection;
 
 use crate::home::*;
@@ -75,13 +74,8 @@ fn home(goes: u64, entries: u64) -> Home {
     home
 }
 
-fn query(text: &str) -> Query {
-    query::parse(text, &"2026-11-16T08:30:00[UTC]".parse().unwrap()).unwrap()
-}
-
 fn ours(home: &Home, text: &str, limit: Option<usize>) -> (u64, Vec<(i64, f64)>) {
-    let request = SearchRequest { query: query(text), limit, ..SearchRequest::default() };
-    let answer = quipu_ledger::search(&home.open(), &request).unwrap();
+    let answer = home.search(&SearchRequest { limit, ..request(text) });
     let hits = answer.hits.iter().map(|hit| (hit.number, hit.score.unwrap())).collect();
     (answer.total, hits)
 }
@@ -219,13 +213,9 @@ fn newest_first_is_by_the_agents_clocks() {
     let conn = home.sql();
     for (typed, fts) in queries() {
         for limit in [1, 20, 500] {
-            let request = SearchRequest {
-                query: query(&typed),
-                order: Order::Newest,
-                limit: Some(limit),
-                ..SearchRequest::default()
-            };
-            let answer = quipu_ledger::search(&home.open(), &request).unwrap();
+            let newest =
+                SearchRequest { order: Order::Newest, limit: Some(limit), ..request(&typed) };
+            let answer = home.search(&newest);
             let mut statement = conn
                 .prepare(
                     "SELECT s.rowid FROM search s JOIN entry_rows e ON e.id = s.rowid

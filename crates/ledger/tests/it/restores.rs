@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use quipu_ledger::wire::BackupRestored;
@@ -237,15 +236,7 @@ fn f5_a_restore_that_is_killed_leaves_the_old_or_the_new_ledger() {
     let mut prng = Prng::new(7);
     let (mut old, mut new) = (0, 0);
     for _ in 0..40 {
-        let mut child = child::command(&home, "restore")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_micros(prng.below(60_000)));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        child::kill_after(&home, "restore", Duration::from_micros(prng.below(60_000)));
         let stands = everything(&home, &home.ledger_path());
         assert!(stands == at_backup || stands == later, "neither the old nor the new ledger");
         home.assert_sound();

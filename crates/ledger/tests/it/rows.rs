@@ -43,6 +43,25 @@ pub(crate) fn settle(path: &Path) {
     }
 }
 
+/// Puts a transcript aside in the database, as resets and deletions do.
+pub(crate) fn put_aside(
+    conn: &Connection,
+    session: &str,
+    generation: &str,
+    reason: &str,
+    blob: &[u8],
+    name: &str,
+) {
+    conn.execute(
+        "INSERT INTO session_transcript_archives
+            (session_id, generation, session_key, reason, encoding, archive_blob,
+             archive_sha256, archive_name, created_at)
+         VALUES (?1, ?2, 'k', ?3, 'identity', ?4, ?5, ?6, 1794766190579)",
+        params![session, generation, reason, blob, format!("{:0>64}", name.len()), name],
+    )
+    .unwrap();
+}
+
 /// A connection of OpenClaw's.
 pub(crate) fn writer(home: &Home, path: &str) -> Connection {
     let conn = Connection::open(home.path(path)).unwrap();
@@ -978,14 +997,7 @@ fn archives_and_cold_archives() {
     let text = |word: &str| format!("{}\n{}\n", header("old"), event(1, word));
     let conn = writer(&home, DATABASE);
     let put = |session: &str, generation: &str, reason: &str, blob: Vec<u8>, name: &str| {
-        conn.execute(
-            "INSERT INTO session_transcript_archives
-                (session_id, generation, session_key, reason, encoding, archive_blob,
-                 archive_sha256, archive_name, created_at)
-             VALUES (?1, ?2, 'k', ?3, 'identity', ?4, ?5, ?6, 1794766190579)",
-            params![session, generation, reason, blob, format!("{:0>64}", name.len()), name],
-        )
-        .unwrap();
+        put_aside(&conn, session, generation, reason, &blob, name);
     };
     put(
         "old",
@@ -1040,14 +1052,14 @@ fn a_setting_leaves_deleted_archives_out() {
     let home = Home::new();
     real(&home, "imported", DATABASE);
     let conn = writer(&home, DATABASE);
-    conn.execute(
-        "INSERT INTO session_transcript_archives
-            (session_id, generation, session_key, reason, encoding, archive_blob,
-             archive_sha256, archive_name, created_at)
-         VALUES ('old', 'g', 'k', 'deleted', 'identity', ?1, ?2, 'old.jsonl.deleted.x', 1)",
-        params![event(1, "deletedword").into_bytes(), "0".repeat(64)],
-    )
-    .unwrap();
+    put_aside(
+        &conn,
+        "old",
+        "g",
+        "deleted",
+        event(1, "deletedword").as_bytes(),
+        "old.jsonl.deleted.x",
+    );
     conn.close().unwrap();
     settle(&home.path(DATABASE));
     let collect = |deleted| {
@@ -1090,12 +1102,7 @@ fn killed_while_rows_are_collected() {
     let mut prng = Prng::new(3);
     let mut rows = [0_u32; 3];
     for round in 0..60 {
-        let mut child = child::command(&home, "collect until killed")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child = child::start_alone(&home, "collect until killed");
         let end = std::time::Instant::now() + Duration::from_micros(prng.below(40_000));
         while std::time::Instant::now() < end {
             let session = prng.below(3) as usize;

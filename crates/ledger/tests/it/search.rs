@@ -4,28 +4,16 @@ use std::collections::{BTreeSet, HashMap};
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
-use quipu_ledger::wire::{SearchAnswer, SearchHit};
+use quipu_ledger::wire::SearchHit;
 use quipu_ledger::{Error, Order, SearchRequest};
-use quipu_transcript::search::query::{self, Query, QueryError};
+use quipu_transcript::search::query::QueryError;
 
 use crate::home::*;
-
-fn parse(text: &str) -> Result<Query, QueryError> {
-    query::parse(text, &"2026-11-16T08:30:00[UTC]".parse().unwrap())
-}
-
-fn request(text: &str) -> SearchRequest {
-    SearchRequest { query: parse(text).unwrap(), ..SearchRequest::default() }
-}
-
-fn ask(home: &Home, request: &SearchRequest) -> SearchAnswer {
-    quipu_ledger::search(&home.open(), request).unwrap()
-}
 
 /// What is shown of the hits, sorted.
 #[track_caller]
 fn found(home: &Home, text: &str) -> Vec<String> {
-    let answer = ask(home, &request(text));
+    let answer = home.search(&request(text));
     assert_eq!(answer.total, answer.hits.len() as u64, "{text}");
     let mut found: Vec<String> = answer.hits.iter().map(|hit| hit.snippet.clone()).collect();
     found.sort();
@@ -33,18 +21,7 @@ fn found(home: &Home, text: &str) -> Vec<String> {
 }
 
 fn with_content(role: &str, number: u32, content: &str) -> String {
-    let plain = line(role, &uuid(number), None, "PLACE");
-    match role {
-        "assistant" => plain.replace("[{\"type\":\"text\",\"text\":\"PLACE\"}]", content),
-        _ => plain.replace("\"PLACE\"", content),
-    }
-}
-
-fn of_lines(lines: &[String]) -> Home {
-    let home = Home::quick();
-    home.write(MAIN, lines.concat());
-    home.sync();
-    home
+    line_of(role, &uuid(number), None, content)
 }
 
 fn said(texts: &[&str]) -> Home {
@@ -93,7 +70,7 @@ fn every_word_of_every_message_finds_it() {
         // As a person pastes it, with quotes around it.
         let typed = format!("\"{}\"", piece.replace('"', " "));
         let hits: BTreeSet<i64> =
-            ask(&home, &request(&typed)).hits.iter().map(|hit| hit.number).collect();
+            home.search(&request(&typed)).hits.iter().map(|hit| hit.number).collect();
         assert!(entries.is_subset(&hits), "{piece:?} does not find {entries:?}: {hits:?}");
     }
 }
@@ -112,7 +89,7 @@ fn every_word_of_the_index_finds_all_its_entries() {
     }
     for (word, entries) in words {
         let request = SearchRequest { order: Order::Newest, ..request(&format!("in:all {word}")) };
-        let hits: BTreeSet<i64> = ask(&home, &request).hits.iter().map(|hit| hit.number).collect();
+        let hits: BTreeSet<i64> = home.search(&request).hits.iter().map(|hit| hit.number).collect();
         // Of several versions the newest is enough, and a file with a call's output is its result.
         let missing: Vec<i64> = entries.difference(&hits).copied().collect();
         for entry in missing {
@@ -184,14 +161,14 @@ fn a75_signs_do_not_hide_a_hit() {
         "-absent a-b",
         "-@@@ a",
     ] {
-        assert_eq!(ask(&home, &request(typed)).total, 1, "{typed:?}");
+        assert_eq!(home.search(&request(typed)).total, 1, "{typed:?}");
     }
     for typed in ["a-c", "===", "foo_b", "\"b a\"", "a -b", "-== a", "col:x", "a OR b"] {
-        assert_eq!(ask(&home, &request(typed)).total, 0, "{typed:?}");
+        assert_eq!(home.search(&request(typed)).total, 0, "{typed:?}");
     }
     let parentheses = "(".repeat(5000);
-    assert_eq!(ask(&home, &request(&parentheses)).total, 0);
-    assert_eq!(ask(&home, &request(&format!("a {}", "b ".repeat(20_000)))).total, 1);
+    assert_eq!(home.search(&request(&parentheses)).total, 0);
+    assert_eq!(home.search(&request(&format!("a {}", "b ".repeat(20_000)))).total, 1);
 }
 
 #[test]
@@ -201,7 +178,7 @@ fn scripts_without_spaces_are_found_inside_a_run() {
     assert_eq!(found(&home, "세션"), ["세션을 찾다"]);
     assert_eq!(found(&home, "resume поиск"), ["résumé ПОИСК"]);
     assert_eq!(found(&home, "-会话 长"), Vec::<String>::new());
-    let answer = ask(&home, &request("会话"));
+    let answer = home.search(&request("会话"));
     assert_eq!(answer.scanned.unwrap().records, 3);
     assert_eq!(answer.hits[0].marks, [(2, 4)]);
 }
@@ -278,12 +255,12 @@ fn filters_leave_out_what_they_say() {
     assert_eq!(found(&home, "is:error"), [result]);
     assert_eq!(found(&home, "in:text role:assistant"), [agent]);
     assert_eq!(found(&home, "in:thinking project:shop"), ["needle in mind"]);
-    assert_eq!(ask(&home, &request("role:user")).hits[0].snippet, other, "the newest first");
+    assert_eq!(home.search(&request("role:user")).hits[0].snippet, other, "the newest first");
     // What is only in the model's reasoning is told.
-    let answer = ask(&home, &request("mind"));
+    let answer = home.search(&request("mind"));
     assert_eq!((answer.total, answer.gaps.in_thinking), (0, 1));
     // Calls know their tool, results whether they failed.
-    let hit = |text: &str| -> SearchHit { ask(&home, &request(text)).hits[0].clone() };
+    let hit = |text: &str| -> SearchHit { home.search(&request(text)).hits[0].clone() };
     let shown = hit("needle in:result");
     assert_eq!((shown.tool.as_deref(), shown.is_error, shown.turn), (Some("Bash"), true, Some(1)));
     assert_eq!(hit("another").turn, Some(2));
@@ -291,7 +268,7 @@ fn filters_leave_out_what_they_say() {
     // Newest first shows the places that were asked for, too.
     let newest = |text: &str| {
         let request = SearchRequest { order: Order::Newest, limit: Some(5), ..request(text) };
-        ask(&home, &request).hits.into_iter().map(|hit| hit.place).collect::<Vec<_>>()
+        home.search(&request).hits.into_iter().map(|hit| hit.place).collect::<Vec<_>>()
     };
     assert_eq!(newest("needle in:result"), ["result"]);
     assert_eq!(newest("needle in:input"), ["input"]);
@@ -317,7 +294,7 @@ fn notes_jobs_and_prompts_belong_to_no_session() {
     assert_eq!(found(&home, "tea agent:main"), ["Alice drinks tea at five."]);
     assert_eq!(found(&home, "tea agent:other"), Vec::<String>::new());
     assert_eq!(found(&home, "tea format:openclaw").len(), 2);
-    let hits = ask(&home, &request("tea in:notes")).hits;
+    let hits = home.search(&request("tea in:notes")).hits;
     assert_eq!((hits[0].session.as_deref(), hits[0].name.as_deref()), (None, Some("MEMORY.md")));
     assert!(hits[0].time.is_some() && !hits[0].is_older);
 }
@@ -334,13 +311,13 @@ fn of_several_versions_one_is_a_hit() {
     );
     home.sync();
     assert_eq!(found(&home, "draft"), ["draft beta"]);
-    let answer = ask(&home, &request("alpha"));
+    let answer = home.search(&request("alpha"));
     assert!(
         answer.total == 1 && answer.hits[0].is_older,
         "what only an older version says is found"
     );
     assert_eq!(
-        ask(&home, &SearchRequest { exact: Some("draft".to_owned()), ..Default::default() }).total,
+        home.search(&SearchRequest { exact: Some("draft".to_owned()), ..Default::default() }).total,
         1
     );
     // A copy in the same session is a sighting; a fork's is an entry of its own.
@@ -349,7 +326,7 @@ fn of_several_versions_one_is_a_hit() {
     home.sync();
     assert_eq!(found(&home, "draft"), ["draft beta", "draft beta"]);
     let exact = SearchRequest { exact: Some("draft beta".to_owned()), ..Default::default() };
-    assert_eq!(ask(&home, &exact).total, 2);
+    assert_eq!(home.search(&exact).total, 2);
 }
 
 #[test]
@@ -366,7 +343,8 @@ fn archived_gone_and_sub_agents_are_found_and_marked() {
     home.sync();
     home.remove(MAIN);
     home.sync();
-    let mut marks: Vec<(String, String)> = ask(&home, &request("xylophone"))
+    let mut marks: Vec<(String, String)> = home
+        .search(&request("xylophone"))
         .hits
         .into_iter()
         .map(|hit| (hit.state.unwrap(), hit.part.unwrap()))
@@ -392,15 +370,15 @@ fn text_is_looked_through_letter_by_letter() {
     let long = format!("{} tail-end", "filler ".repeat(200_000));
     let home =
         said(&["let x = a[1];\n\"quoted\" tab\there", &blob, &long, "release v1.20 and v2.0"]);
-    let total = |request: &SearchRequest| ask(&home, request).total;
+    let total = |request: &SearchRequest| home.search(request).total;
     assert_eq!(total(&exact("a[1];\n\"quoted\" tab\t")), 1);
     assert_eq!(total(&exact("A[1]")), 0, "case counts");
     assert_eq!(total(&exact("QUJDQUJD")), 1, "also what is no word");
     assert_eq!(total(&exact("tail-end")), 1, "also what is too much for the index");
     assert_eq!(total(&request("tail")), 0);
-    assert_eq!(ask(&home, &request("filler")).gaps.partly_indexed, 1);
-    assert_eq!(ask(&home, &exact("filler")).gaps.partly_indexed, 0);
-    let answer = ask(&home, &regex(r"v\d+\.\d+"));
+    assert_eq!(home.search(&request("filler")).gaps.partly_indexed, 1);
+    assert_eq!(home.search(&exact("filler")).gaps.partly_indexed, 0);
+    let answer = home.search(&regex(r"v\d+\.\d+"));
     assert_eq!(answer.total, 1);
     assert_eq!(answer.hits[0].marks, [(8, 13), (18, 22)]);
     assert_eq!(answer.scanned.unwrap().records, 4);
@@ -408,17 +386,17 @@ fn text_is_looked_through_letter_by_letter() {
     assert_eq!(total(&regex("")), 4);
     // Words narrow it down, and so do filters.
     let both = SearchRequest { query: parse("release").unwrap(), ..regex(r"\d") };
-    assert_eq!(ask(&home, &both).scanned.unwrap().records, 1);
+    assert_eq!(home.search(&both).scanned.unwrap().records, 1);
     let none = SearchRequest { query: parse("project:nowhere").unwrap(), ..regex(r"\d") };
-    assert_eq!(ask(&home, &none).total, 0);
+    assert_eq!(home.search(&none).total, 0);
     let here = SearchRequest { query: parse("project:shop role:user").unwrap(), ..regex(r"v\d") };
-    assert_eq!(ask(&home, &here).total, 1);
+    assert_eq!(home.search(&here).total, 1);
 }
 
 #[test]
 fn a76_expressions_are_bounded() {
     let home = said(&[&"a".repeat(100_000)]);
-    assert_eq!(ask(&home, &regex("(a+)+$")).total, 1);
+    assert_eq!(home.search(&regex("(a+)+$")).total, 1);
     for wrong in ["(", "a{1000000}{1000000}", &"(".repeat(5000), &"(a|b)*c{900}".repeat(10_000)] {
         let error = quipu_ledger::search(&home.open(), &regex(wrong)).unwrap_err();
         assert!(matches!(error, Error::Pattern { .. }), "{error:?}");
@@ -432,7 +410,7 @@ fn lines_longer_than_a_chunk_are_looked_through() {
     home.append(MAIN, line("user", &uuid(7), None, &long));
     home.append(MAIN, line("user", &uuid(8), None, "after the needle"));
     home.sync();
-    let answer = ask(&home, &exact("needle"));
+    let answer = home.search(&exact("needle"));
     assert_eq!(answer.total, 2);
     assert!(answer.hits.iter().all(|hit| hit.snippet.contains("needle")));
 }
@@ -454,7 +432,7 @@ fn a_damaged_index_is_an_error_and_not_an_empty_answer() {
         let error = quipu_ledger::search(&home.open(), &request("needle"));
         assert!(matches!(error, Err(Error::SearchIndex { .. })), "{damage}: {error:?}");
         quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
-        assert_eq!(ask(&home, &request("needle")).total, 2);
+        assert_eq!(home.search(&request("needle")).total, 2);
     }
     home.sql().execute("UPDATE search_config SET v = 9 WHERE k = 'version'", []).unwrap();
     let error = quipu_ledger::search(&home.open(), &request("needle"));
@@ -466,13 +444,13 @@ fn what_is_not_indexed_yet_is_told() {
     let home = said(&["one", "two", "three"]);
     let all: i64 = home.one("SELECT projected_to FROM ledger");
     home.sql().execute("UPDATE ledger SET projected_to = ?1", [all - 2]).unwrap();
-    assert_eq!(ask(&home, &request("one")).gaps.unprojected, 2);
+    assert_eq!(home.search(&request("one")).gaps.unprojected, 2);
 }
 
 #[test]
 fn what_stands_around_a_hit() {
     let home = said(&["one", "two", "three", "four", "five"]);
-    let answer = ask(&home, &SearchRequest { around: 1, ..request("three") });
+    let answer = home.search(&SearchRequest { around: 1, ..request("three") });
     let around: Vec<(bool, &str)> =
         answer.hits[0].around.iter().map(|near| (near.is_before, near.text.as_str())).collect();
     assert_eq!(around, [(true, "two"), (false, "four")]);
@@ -491,8 +469,8 @@ fn the_unterminated_end_of_a_file_is_found() {
         .unwrap();
     home.sync();
     assert_eq!(found(&home, "needle"), ["waiting needle"]);
-    assert_eq!(ask(&home, &exact("needle")).total, 1);
-    assert_eq!(ask(&home, &SearchRequest { order: Order::Newest, ..request("needle") }).total, 1);
+    assert_eq!(home.search(&exact("needle")).total, 1);
+    assert_eq!(home.search(&SearchRequest { order: Order::Newest, ..request("needle") }).total, 1);
 }
 
 /// The newest of a frequent word are the same however they are found: by a set of entries, or by
@@ -516,35 +494,20 @@ fn newest_first_is_by_time_whatever_the_number() {
     home.sync();
     let ledger = home.open();
     let ask = |words: &str, limit: Option<usize>| {
-        let now = jiff::Timestamp::from_second(1_793_000_000).unwrap();
-        let query =
-            quipu_transcript::search::query::parse(words, &now.to_zoned(jiff::tz::TimeZone::UTC));
-        let request = quipu_ledger::SearchRequest {
-            query: query.unwrap(),
-            order: quipu_ledger::Order::Newest,
-            limit,
-            ..quipu_ledger::SearchRequest::default()
-        };
-        quipu_ledger::search(&ledger, &request).unwrap()
+        home.search(&SearchRequest { order: Order::Newest, limit, ..request(words) })
     };
     let all = ask("common", None);
     assert_eq!((all.total, all.hits.len()), (6000, 6000));
     assert!(all.hits.windows(2).all(|pair| pair[0].time >= pair[1].time));
     let first = ask("common", Some(50));
-    let numbers = |hits: &[quipu_ledger::wire::SearchHit]| -> Vec<i64> {
-        hits.iter().map(|hit| hit.number).collect()
-    };
+    let numbers = |hits: &[SearchHit]| -> Vec<i64> { hits.iter().map(|hit| hit.number).collect() };
     assert_eq!(first.total, 6000);
     assert_eq!(numbers(&first.hits), numbers(&all.hits)[..50]);
     // Through the list of postings, which filters need.
     assert_eq!(numbers(&ask("common role:user", Some(50)).hits), numbers(&first.hits));
     // Told one by one, until it is enough.
     let mut heard = 0;
-    let request = quipu_ledger::SearchRequest {
-        query: quipu_transcript::search::query::Query::literal("common"),
-        ..quipu_ledger::SearchRequest::default()
-    };
-    quipu_ledger::search_each(&ledger, &request, &mut |total, _| {
+    quipu_ledger::search_each(&ledger, &request("common"), &mut |total, _| {
         assert_eq!(total, 6000);
         heard += 1;
         if heard == 3 {

@@ -38,11 +38,7 @@ const BESIDE: &str = ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-
 
 /// A line of Claude Code with other content.
 fn with_content(role: &str, number: u32, content: &str) -> String {
-    let plain = line(role, &uuid(number), None, "PLACE");
-    match role {
-        "assistant" => plain.replace("[{\"type\":\"text\",\"text\":\"PLACE\"}]", content),
-        _ => plain.replace("\"PLACE\"", content),
-    }
+    line_of(role, &uuid(number), None, content)
 }
 
 /// A line of Claude Code that is none of the conversation's: these fields, beside those that all

@@ -35,15 +35,8 @@ fn collected(path: &str, bytes: impl AsRef<[u8]>) -> Home {
 /// What is told, one line per item.
 #[track_caller]
 fn told(home: &Home, session: &str, choice: &Choice) -> String {
-    let ledger = home.open();
-    let story = Story::find(&ledger, session).unwrap();
     let mut said = String::new();
-    story
-        .tell(choice, &mut |item| {
-            describe(item, &mut said);
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+    home.told(session, choice, |item| describe(item, &mut said));
     said.trim_end().to_owned()
 }
 
@@ -422,19 +415,14 @@ fn every_told_entry_of_every_fixture_is_told_whatever_is_opened() {
     let ledger = home.open();
     for id in home.all("SELECT agent || '/' || session_id FROM sessions WHERE agent <> ''") {
         let id = id.trim_matches('\'');
-        let Ok(story) = Story::find(&ledger, id) else { continue };
-        let count = |telling| {
+        if Story::find(&ledger, id).is_err() {
+            continue;
+        }
+        let entries = |telling| {
             let choice = Choice { telling, ..Choice::default() };
-            let mut entries = Vec::new();
-            story
-                .tell(&choice, &mut |item| {
-                    entries.push(item.entry);
-                    ControlFlow::Continue(())
-                })
-                .unwrap();
-            entries
+            home.told(id, &choice, |item| item.entry)
         };
-        let (few, full) = (count(Telling::DEFAULT), count(Telling::FULL));
+        let (few, full) = (entries(Telling::DEFAULT), entries(Telling::FULL));
         assert!(few.iter().all(|entry| full.contains(entry)), "{id}");
         let mut once = full.clone();
         once.sort_unstable();
@@ -447,20 +435,11 @@ fn every_told_entry_of_every_fixture_is_told_whatever_is_opened() {
 /// Where the story goes back: what is said there, to which turn, and whether inside of it.
 fn ways_back(lines: &[String]) -> Vec<(String, Option<u64>, bool)> {
     let home = collected(CLAW, text(lines));
-    let ledger = home.open();
-    let story = Story::find(&ledger, "s").unwrap();
-    let mut marked = Vec::new();
-    story
-        .tell(&Choice::default(), &mut |item| {
-            marked.extend(
-                item.rewind.as_ref().map(|rewind| {
-                    (item.words().into_owned(), rewind.to_turn, rewind.is_within_turn)
-                }),
-            );
-            ControlFlow::Continue(())
-        })
-        .unwrap();
-    marked
+    let marked = home.told("s", &Choice::default(), |item| {
+        let rewind = item.rewind.as_ref()?;
+        Some((item.words().into_owned(), rewind.to_turn, rewind.is_within_turn))
+    });
+    marked.into_iter().flatten().collect()
 }
 
 /// An agent that goes back in the middle of a turn leaves what it said.

@@ -10,7 +10,7 @@ use quipu_transcript::story::StoryItem;
 use serde_json::Value;
 
 use crate::home::*;
-use crate::usage::{answer, groups, report, session};
+use crate::usage::{ALL, answer, groups, report, session};
 
 const TIME: &str = "2026-02-04T10:30:00.000Z";
 const LATER: &str = "2026-02-05T11:30:00.000Z";
@@ -33,15 +33,7 @@ fn asked(uuid: u32, text: &str) -> String {
 
 /// Everything that reports say, each with its groups.
 fn reports(home: &Home) -> Vec<Value> {
-    let all = [
-        UsageBy::Day,
-        UsageBy::Month,
-        UsageBy::Session,
-        UsageBy::Model,
-        UsageBy::Project,
-        UsageBy::Agent,
-    ];
-    let told = all.map(|by| {
+    let told = ALL.map(|by| {
         let report = report(home, by);
         let lines = report.lines.iter().chain([&report.total]);
         lines.map(|line| serde_json::to_value(line).unwrap()).collect()

@@ -1,10 +1,11 @@
 //! What of a database is not read is named, one by one, and remembered; the rest of it is read.
 
 use quipu_ledger::wire::{FormatStatus, SyncReport};
-use rusqlite::params;
 
 use crate::home::*;
-use crate::rows::{DATABASE, change, event, grow, header, loose, real, settle, sync, writer};
+use crate::rows::{
+    DATABASE, change, event, grow, header, loose, put_aside, real, settle, sync, writer,
+};
 
 fn openclaw(home: &Home) -> FormatStatus {
     let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
@@ -75,14 +76,7 @@ fn what_a_setting_leaves_out_is_named() {
     let home = Home::new();
     real(&home, "imported", DATABASE);
     let conn = writer(&home, DATABASE);
-    conn.execute(
-        "INSERT INTO session_transcript_archives
-            (session_id, generation, session_key, reason, encoding, archive_blob,
-             archive_sha256, archive_name, created_at)
-         VALUES ('old', 'g', 'k', 'deleted', 'identity', ?1, ?2, 'old.jsonl.deleted.x', 1)",
-        params![header("old").into_bytes(), "0".repeat(64)],
-    )
-    .unwrap();
+    put_aside(&conn, "old", "g", "deleted", header("old").as_bytes(), "old.jsonl.deleted.x");
     conn.close().unwrap();
     settle(&home.path(DATABASE));
     let selection = |deleted| quipu_ledger::Selection { deleted, ..Default::default() };

@@ -26,6 +26,16 @@ fn ask(home: &Home, by: UsageBy, change: impl FnOnce(&mut UsageRequest<'_>)) -> 
     quipu_ledger::usage(&ledger, &request).unwrap().unwrap()
 }
 
+/// Everything that can be reported by.
+pub(crate) const ALL: [UsageBy; 6] = [
+    UsageBy::Day,
+    UsageBy::Month,
+    UsageBy::Session,
+    UsageBy::Model,
+    UsageBy::Project,
+    UsageBy::Agent,
+];
+
 pub(crate) fn report(home: &Home, by: UsageBy) -> UsageReport {
     ask(home, by, |_| {})
 }
@@ -121,14 +131,7 @@ fn totals_equal_an_independent_count() {
         }
     }
     assert!(expected.iter().all(|sum| *sum > 0), "the fixtures have all kinds: {expected:?}");
-    for by in [
-        UsageBy::Day,
-        UsageBy::Month,
-        UsageBy::Session,
-        UsageBy::Model,
-        UsageBy::Project,
-        UsageBy::Agent,
-    ] {
+    for by in ALL {
         let report = report(&home, by);
         let total = &report.total;
         let tokens = [total.input, total.output, total.cache_read, total.cache_write];

@@ -1,33 +1,25 @@
 //! Entries that were written again under the same id: the newest version is what counts, for calls,
 //! filters and lists too.
 
-use quipu_ledger::SearchRequest;
-use quipu_transcript::search::query as words;
-
 use crate::home::*;
 
 fn call(number: u32, parent: u32, id: &str) -> String {
     let content = format!(
         r#"[{{"type":"tool_use","id":"{id}","name":"Bash","input":{{"command":"make"}}}}]"#
     );
-    line("assistant", &uuid(number), Some(&uuid(parent)), "PLACE")
-        .replace(r#"[{"type":"text","text":"PLACE"}]"#, &content)
+    line_of("assistant", &uuid(number), Some(&uuid(parent)), &content)
 }
 
 fn result(number: u32, parent: u32, id: &str, text: &str, is_error: bool) -> String {
     let content = format!(
         r#"[{{"type":"tool_result","tool_use_id":"{id}","content":"{text}","is_error":{is_error}}}]"#
     );
-    line("user", &uuid(number), Some(&uuid(parent)), "PLACE").replace("\"PLACE\"", &content)
+    line_of("user", &uuid(number), Some(&uuid(parent)), &content)
 }
 
 /// The snippets of what is found.
 fn found(home: &Home, text: &str) -> Vec<String> {
-    let now = "2026-11-16T08:30:00[UTC]".parse().unwrap();
-    let request =
-        SearchRequest { query: words::parse(text, &now).unwrap(), ..SearchRequest::default() };
-    let answer = quipu_ledger::search(&home.open(), &request).unwrap();
-    answer.hits.iter().map(|hit| hit.snippet.clone()).collect()
+    home.search(&request(text)).hits.into_iter().map(|hit| hit.snippet).collect()
 }
 
 fn session(home: &Home) -> quipu_ledger::wire::Session {

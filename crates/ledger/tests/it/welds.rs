@@ -1,7 +1,7 @@
 //! Several records on one line: each has its place in the conversation, whoever asks.
 
-use quipu_ledger::{Choice, SearchRequest, Story};
-use quipu_transcript::search::query as words;
+use quipu_ledger::wire::SearchHit;
+use quipu_ledger::{Choice, SearchRequest};
 
 use crate::home::*;
 
@@ -24,29 +24,20 @@ fn home() -> Home {
     home
 }
 
-fn search(home: &Home, text: &str, around: usize) -> quipu_ledger::wire::SearchHit {
-    let now = "2026-11-16T08:30:00[UTC]".parse().unwrap();
-    let query = words::parse(text, &now).unwrap();
-    let request = SearchRequest { query, around, ..SearchRequest::default() };
-    quipu_ledger::search(&home.open(), &request).unwrap().hits.into_iter().next().unwrap()
+fn first(home: &Home, text: &str, around: usize) -> SearchHit {
+    let request = SearchRequest { around, ..request(text) };
+    home.search(&request).hits.into_iter().next().unwrap()
 }
 
 #[test]
 fn a_hit_leads_to_its_turn() {
     let home = home();
     for (number, animal) in (1..).zip(ANIMALS) {
-        let turn = search(&home, animal, 0).turn;
+        let turn = first(&home, animal, 0).turn;
         assert_eq!(turn, Some(number), "{animal}");
-        let ledger = home.open();
-        let story = Story::find(&ledger, SESSION).unwrap();
-        let mut told = Vec::new();
         let choice = Choice { turn, ..Choice::default() };
-        story
-            .tell(&choice, &mut |item| {
-                told.push(item.id.as_deref().unwrap_or_default().to_owned());
-                std::ops::ControlFlow::Continue(())
-            })
-            .unwrap();
+        let told =
+            home.told(SESSION, &choice, |item| item.id.clone().unwrap_or_default().into_owned());
         assert_eq!(told, [uuid(number as u32)], "{animal}");
     }
 }
@@ -55,7 +46,7 @@ fn a_hit_leads_to_its_turn() {
 fn neighbours_are_those_in_the_file() {
     let home = home();
     for (at, animal) in ANIMALS.iter().enumerate() {
-        let around = search(&home, animal, 2).around;
+        let around = first(&home, animal, 2).around;
         let before: Vec<&str> =
             around.iter().filter(|near| near.is_before).map(|near| near.text.as_str()).collect();
         let after: Vec<&str> =

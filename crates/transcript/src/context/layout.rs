@@ -6,6 +6,9 @@
 //! begins with it, while what does not follow from it stays in the file before. What a reset keeps is
 //! in both files. Lines stay as they are wherever both readers take them for what they are to us.
 
+mod ids;
+mod links;
+
 use std::collections::{HashMap, HashSet};
 
 use serde_json::value::RawValue;
@@ -16,6 +19,8 @@ use super::tree::Tree;
 use super::window::first_kept;
 use super::{Session, shapes};
 use crate::json::object::Object;
+use ids::Ids;
+use links::Links;
 
 /// The files of a session.
 #[derive(Debug)]
@@ -144,16 +149,8 @@ struct Work<'s> {
     tree: &'s Tree,
     texts: &'s HashMap<usize, String>,
     path: Vec<usize>,
-    /// By row: what it is written to follow; no circles.
-    up: Vec<Option<usize>>,
-    /// By row that others follow: how many; the leaf among them.
-    followed: HashMap<usize, usize>,
-    /// By row: its id in the files; `None` for rows that are left out.
-    ids: Vec<Option<String>>,
-    /// Ids of rows.
-    known: HashSet<&'s str>,
-    /// Ids that are used, or spoken of.
-    taken: HashSet<String>,
+    links: Links,
+    ids: Ids<'s>,
     edits: HashMap<usize, Box<RawValue>>,
     /// The compaction that counts for the leaf.
     compaction: Option<usize>,
@@ -164,12 +161,6 @@ struct Work<'s> {
 impl<'s> Work<'s> {
     fn new(session: &'s Session, tree: &'s Tree, texts: &'s HashMap<usize, String>) -> Work<'s> {
         let path = tree.path(tree.leaf);
-        let known: HashSet<&str> =
-            session.rows.iter().filter_map(|row| row.id.as_deref()).collect();
-        let parents = session.rows.iter().filter_map(|row| match &row.parent {
-            Parent::Id(id) => Some(&**id),
-            _ => None,
-        });
         let is_compaction = |row: &&usize| {
             matches!(session.rows.get(**row).map(|row| &row.kind), Some(Kind::Compaction(_)))
         };
@@ -177,18 +168,13 @@ impl<'s> Work<'s> {
             session,
             tree,
             texts,
-            up: Vec::new(),
-            followed: HashMap::new(),
-            ids: Vec::new(),
-            taken: known.iter().copied().chain(parents).map(str::to_owned).collect(),
-            known,
+            links: Links::of(tree),
+            ids: Ids::of(&session.rows, tree),
             edits: HashMap::new(),
             firsts: HashMap::new(),
             compaction: path.iter().rev().find(is_compaction).copied(),
             path,
         };
-        work.name();
-        work.link();
         work.edit();
         work
     }
@@ -199,37 +185,6 @@ impl<'s> Work<'s> {
 
     fn is_entry(&self, row: usize) -> bool {
         self.tree.is_entry.get(row).copied().unwrap_or_default()
-    }
-
-    /// Gives every row an id of its own. Of several with one id, the one that counts keeps it.
-    fn name(&mut self) {
-        let mut owners: HashMap<&str, usize> = HashMap::new();
-        for (index, row) in self.session.rows.iter().enumerate() {
-            if let Some(id) = row.id.as_deref()
-                && (self.is_entry(index) || !owners.get(id).is_some_and(|row| self.is_entry(*row)))
-            {
-                owners.insert(id, index);
-            }
-        }
-        for (index, row) in self.session.rows.iter().enumerate() {
-            let is_linked = !matches!(row.parent, Parent::Unsaid) && row.id.is_some();
-            let is_written = self.is_entry(index) || matches!(row.kind, Kind::Unknown) && is_linked;
-            let id = is_written.then(|| match row.id.as_deref() {
-                Some(id) if owners.get(id) == Some(&index) => id.to_owned(),
-                _ => free_id(&mut self.taken, row.line),
-            });
-            self.ids.push(id);
-        }
-    }
-
-    /// Who follows whom. What is seen through is followed by nobody, so that it makes no difference
-    /// where it stands.
-    fn link(&mut self) {
-        self.up = self.tree.parents.clone();
-        cut_circles(&mut self.up, self.tree.leaf);
-        for row in self.up.iter().copied().flatten().chain(self.tree.leaf) {
-            *self.followed.entry(row).or_default() += 1;
-        }
     }
 
     /// The edits that hold for the leaf, by the row that they change.
@@ -245,10 +200,6 @@ impl<'s> Work<'s> {
         }
     }
 
-    fn id(&self, row: usize) -> Option<&str> {
-        self.ids.get(row)?.as_deref()
-    }
-
     /// Where the path begins anew.
     fn breaks(&self) -> Vec<Break> {
         let kind = |place: usize| Some(&self.row(*self.path.get(place)?)?.kind);
@@ -258,7 +209,7 @@ impl<'s> Work<'s> {
             let mut start = place;
             while let Some(before) = start.checked_sub(1)
                 && matches!(kind(before), Some(Kind::ModelChange(_) | Kind::Thinking(_)))
-                && self.path.get(before).and_then(|row| self.followed.get(row)) == Some(&1)
+                && self.path.get(before).is_some_and(|row| self.links.followers(*row) == 1)
             {
                 start = before;
             }
@@ -272,8 +223,8 @@ impl<'s> Work<'s> {
         let starts: Vec<usize> =
             breaks.iter().filter_map(|one| self.path.get(one.start)).copied().collect();
         let mut rows: Vec<Vec<usize>> = vec![Vec::new(); breaks.len() + 1];
-        for (row, file) in self.segments(&starts).into_iter().enumerate() {
-            if self.id(row).is_some()
+        for (row, file) in self.links.segments(&starts).into_iter().enumerate() {
+            if self.ids.get(row).is_some()
                 && let Some(rows) = rows.get_mut(file)
             {
                 rows.push(row);
@@ -332,7 +283,7 @@ impl<'s> Work<'s> {
     fn root(&mut self) -> Laid {
         let moved = self.session.rows.iter().rfind(|row| matches!(row.kind, Kind::Leaf(_)));
         let id = moved.and_then(|row| row.id.as_deref()).map(str::to_owned);
-        let id = id.unwrap_or_else(|| free_id(&mut self.taken, self.session.lines));
+        let id = id.unwrap_or_else(|| self.ids.fresh(self.session.lines));
         Laid { line: moved.map(|row| row.line), ..Laid::made(id, None, Written::Root) }
     }
 
@@ -349,46 +300,22 @@ impl<'s> Work<'s> {
         let parent = self.parent(*path.first()?);
         let (_, thinking) = self.settings(&self.path);
         let what = Written::Foothold(thinking.to_owned());
-        Some(Laid::made(free_id(&mut self.taken, self.session.lines), parent, what))
-    }
-
-    /// By row: how many of the rows where the path begins anew it follows, itself included.
-    fn segments(&self, starts: &[usize]) -> Vec<usize> {
-        let mut segments: Vec<Option<usize>> = vec![None; self.up.len()];
-        for start in 0..self.up.len() {
-            let mut way = Vec::new();
-            let mut at = Some(start);
-            let mut count = loop {
-                let Some(row) = at else { break 0 };
-                if let Some(known) = segments.get(row).copied().flatten() {
-                    break known;
-                }
-                way.push(row);
-                at = self.up.get(row).copied().flatten();
-            };
-            for row in way.into_iter().rev() {
-                count += usize::from(starts.contains(&row));
-                if let Some(segment) = segments.get_mut(row) {
-                    *segment = Some(count);
-                }
-            }
-        }
-        segments.into_iter().map(Option::unwrap_or_default).collect()
+        Some(Laid::made(self.ids.fresh(self.session.lines), parent, what))
     }
 
     /// The parent that a row is written with: as it says, if it says one that is not there.
     fn parent(&self, row: usize) -> Option<String> {
-        if let Some(up) = self.up.get(row).copied().flatten() {
-            return self.id(up).map(str::to_owned);
+        if let Some(up) = self.links.up(row) {
+            return self.ids.get(up).map(str::to_owned);
         }
         match self.row(row).map(|row| &row.parent) {
-            Some(Parent::Id(id)) if !self.known.contains(&**id) => Some(id.to_string()),
+            Some(Parent::Id(id)) if !self.ids.is_known(id) => Some(id.to_string()),
             _ => None,
         }
     }
 
     fn laid(&self, index: usize, parent: Option<String>) -> Option<Laid> {
-        let (row, id) = (self.row(index)?, self.id(index)?.to_owned());
+        let (row, id) = (self.row(index)?, self.ids.get(index)?.to_owned());
         let edit = self.edits.get(&index);
         let is_removed = edit.is_some_and(|edit| edit.get() == "null");
         let what = match &row.kind {
@@ -406,7 +333,7 @@ impl<'s> Work<'s> {
             _ => Written::Other,
         };
         // A line beside the conversation that became part of it.
-        let joins = row.is_side && self.followed.contains_key(&index);
+        let joins = row.is_side && self.links.followers(index) > 0;
         Some(Laid { line: Some(row.line), id, parent, joins, tells: false, what })
     }
 
@@ -425,7 +352,7 @@ impl<'s> Work<'s> {
         let before = self.path.get(..place)?;
         let place = first_kept(&self.session.rows, self.tree, before, kept);
         let first = before.iter().skip(place).find(|row| self.is_known(**row));
-        self.id(*first.unwrap_or(&row)).map(str::to_owned)
+        self.ids.get(*first.unwrap_or(&row)).map(str::to_owned)
     }
 
     /// What a file begins with that goes on after a reset: what the reset keeps, then the model and
@@ -436,13 +363,13 @@ impl<'s> Work<'s> {
         let kept = self.session.said_kept(self.tree, &self.path, began.reset, kept);
         let kept = self.answered(kept);
         // What it keeps may begin with what is not written here.
-        let first = kept.first().and_then(|row| self.id(*row)).map(str::to_owned);
+        let first = kept.first().and_then(|row| self.ids.get(*row)).map(str::to_owned);
         let reset = self.path.get(began.reset).copied();
         self.firsts.extend(reset.zip(first));
         let mut carried: Vec<Laid> = Vec::new();
         for (number, row) in kept.iter().enumerate() {
             let parent = match number.checked_sub(1).and_then(|before| kept.get(before)) {
-                Some(before) => self.id(*before).map(str::to_owned),
+                Some(before) => self.ids.get(*before).map(str::to_owned),
                 None => self.parent(*row),
             };
             carried.extend(self.laid(*row, parent));
@@ -464,7 +391,7 @@ impl<'s> Work<'s> {
                 (None, Some(start)) => self.parent(*start),
                 (None, None) => None,
             };
-            let id = free_id(&mut self.taken, self.session.lines);
+            let id = self.ids.fresh(self.session.lines);
             carried.push(Laid::made(id, parent, what));
         }
         carried
@@ -516,44 +443,4 @@ struct Break {
     /// The first row that belongs to it.
     start: usize,
     reset: usize,
-}
-
-/// An id that no entry has, the same each time.
-fn free_id(taken: &mut HashSet<String>, line: usize) -> String {
-    let mut number = line as u64;
-    loop {
-        let id = format!("{number:08x}");
-        if taken.insert(id.clone()) {
-            return id;
-        }
-        number = number.wrapping_add(0x1000_0000);
-    }
-}
-
-/// Ends circles, the leaf's where its path ends.
-fn cut_circles(up: &mut [Option<usize>], leaf: Option<usize>) {
-    const OPEN: u8 = 1;
-    const DONE: u8 = 2;
-    let mut states = vec![0_u8; up.len()];
-    for start in leaf.into_iter().chain(0..up.len()) {
-        let mut way = Vec::new();
-        let mut at = start;
-        while let Some(state) = states.get_mut(at).filter(|state| **state == 0) {
-            *state = OPEN;
-            way.push(at);
-            let Some(next) = up.get(at).copied().flatten() else { break };
-            if states.get(next) == Some(&OPEN)
-                && let Some(link) = up.get_mut(at)
-            {
-                *link = None;
-                break;
-            }
-            at = next;
-        }
-        for row in way {
-            if let Some(state) = states.get_mut(row) {
-                *state = DONE;
-            }
-        }
-    }
 }

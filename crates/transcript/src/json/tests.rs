@@ -32,7 +32,7 @@ fn check(json: &str, look: impl FnOnce(Sample<'_>, Vec<String>)) {
     let mut odd = Odd::default();
     let sample = object::<Sample<'_>>(json.as_bytes(), &mut odd).expect("it is an object");
     let problems = odd.into_problems();
-    look(sample, problems.iter().map(|odd| format!("{} {}", odd.kind, odd.detail)).collect());
+    look(*sample, problems.iter().map(|odd| format!("{} {}", odd.kind, odd.detail)).collect());
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use crate::entry::Compaction;
 use crate::story::{Folded, Outcome, Rewind};
 
-/// A number with its thousands apart.
-pub(super) fn number(number: u64) -> String {
+/// A number with its thousands apart: `1,234,567`.
+pub fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
@@ -16,8 +16,8 @@ pub(super) fn number(number: u64) -> String {
     grouped
 }
 
-/// A number of things.
-pub(super) fn count(count: u64, thing: &str) -> String {
+/// A number of things: `1 session`, `2,000 sessions`.
+pub fn count(count: u64, thing: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {thing}{plural}", number(count))
 }
@@ -93,14 +93,26 @@ pub(super) fn folded(folded: Folded) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::{minute, number};
+    use super::{count, minute, number};
 
     #[test]
-    fn numbers_and_times() {
-        assert_eq!(number(0), "0");
-        assert_eq!(number(999), "999");
-        assert_eq!(number(1_234_567), "1,234,567");
+    fn times() {
         assert_eq!(minute(1_770_193_116_233).as_deref(), Some("2026-02-04 08:18 UTC"));
         assert_eq!(minute(i64::MAX), None);
+    }
+
+    #[test]
+    fn thousands_are_apart() {
+        let shown = [0, 999, 1000, 12_345, 1_234_567, u64::MAX].map(number);
+        assert_eq!(
+            shown,
+            ["0", "999", "1,000", "12,345", "1,234,567", "18,446,744,073,709,551,615"]
+        );
+    }
+
+    #[test]
+    fn one_is_singular() {
+        assert_eq!(count(1, "file"), "1 file");
+        assert_eq!(count(1000, "file"), "1,000 files");
     }
 }

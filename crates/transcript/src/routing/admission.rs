@@ -4,121 +4,17 @@
 //! and whoever runs the agent approves it. In a group their messages are filtered out before any
 //! session sees them. Who was approved or denied is not a setting: it is handed in.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod pairing;
+mod policies;
+
 use std::fmt;
 
 use super::inbound::Inbound;
-use super::names::Channel;
-use super::settings::choices;
-
-/// How long a request to be paired stands, in milliseconds.
-pub const REQUEST_STANDS: i64 = 60 * 60 * 1000;
-
-/// How many requests may be open on one channel of an agent.
-pub const MOST_REQUESTS: usize = 3;
+pub use pairing::{MOST_REQUESTS, PairingCode, REQUEST_STANDS, Request, stands};
+pub use policies::{AdmissionSettings, DirectPolicy, GroupPolicy, SaidAdmission, SaidPolicies};
 
 /// The longest id of a sender that is believed to be one.
 const LONGEST_SENDER: usize = 256;
-
-choices! {
-    /// Who may speak in direct conversations.
-    DirectPolicy {
-        /// Whoever was approved; the others may ask.
-        Pairing = "pairing",
-        /// Whoever was approved.
-        Allowlist = "allowlist",
-        /// Everybody who was not denied.
-        Open = "open",
-        /// Nobody.
-        Disabled = "disabled",
-    }
-}
-
-choices! {
-    /// Who may speak in groups.
-    GroupPolicy {
-        /// Whoever was approved.
-        Allowlist = "allowlist",
-        /// Everybody who was not denied.
-        Open = "open",
-        /// Nobody.
-        Disabled = "disabled",
-    }
-}
-
-/// What people choose about it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AdmissionSettings {
-    /// In direct conversations.
-    pub direct: DirectPolicy,
-    /// In groups.
-    pub group: GroupPolicy,
-    /// Channels where it is different.
-    pub channels: BTreeMap<Channel, SaidPolicies>,
-    /// Who runs the agent. They need no approval, and may do more in groups. Ids are in their
-    /// [normal form](sender_id).
-    pub owners: BTreeSet<(Channel, String)>,
-}
-
-impl Default for AdmissionSettings {
-    fn default() -> AdmissionSettings {
-        AdmissionSettings {
-            direct: DirectPolicy::Pairing,
-            group: GroupPolicy::Allowlist,
-            channels: BTreeMap::new(),
-            owners: BTreeSet::new(),
-        }
-    }
-}
-
-/// What is different on one channel.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SaidPolicies {
-    /// In direct conversations.
-    pub direct: Option<DirectPolicy>,
-    /// In groups.
-    pub group: Option<GroupPolicy>,
-}
-
-/// What one file says about it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SaidAdmission {
-    /// Everywhere.
-    pub policies: SaidPolicies,
-    /// On these channels.
-    pub channels: BTreeMap<Channel, SaidPolicies>,
-    /// Who runs the agent.
-    pub owners: Option<BTreeSet<(Channel, String)>>,
-}
-
-impl AdmissionSettings {
-    /// The same with what a file says.
-    pub(super) fn with(mut self, said: SaidAdmission) -> AdmissionSettings {
-        self.direct = said.policies.direct.unwrap_or(self.direct);
-        self.group = said.policies.group.unwrap_or(self.group);
-        for (channel, policies) in said.channels {
-            let here = self.channels.entry(channel).or_default();
-            here.direct = policies.direct.or(here.direct);
-            here.group = policies.group.or(here.group);
-        }
-        if let Some(owners) = said.owners {
-            self.owners = owners;
-        }
-        self
-    }
-
-    /// Whether a message is of somebody who runs the agent.
-    pub fn is_owner(&self, inbound: &Inbound) -> bool {
-        sender_id(inbound.sender())
-            .is_some_and(|sender| self.owners.contains(&(inbound.channel.clone(), sender)))
-    }
-
-    /// Who may speak on a channel.
-    pub fn policies(&self, channel: &Channel) -> (DirectPolicy, GroupPolicy) {
-        let here = self.channels.get(channel).copied().unwrap_or_default();
-        (here.direct.unwrap_or(self.direct), here.group.unwrap_or(self.group))
-    }
-}
 
 /// What stands for everybody on a channel where somebody is allowed, as in OpenClaw's `allowFrom`.
 pub const EVERYBODY: &str = "*";
@@ -142,29 +38,6 @@ pub enum Standing {
     Allowed,
     /// They may not, and may not ask.
     Denied,
-}
-
-/// Somebody asked to be paired.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
-    /// Who, in their normal form.
-    pub sender: String,
-    /// What they were told.
-    pub code: PairingCode,
-    /// When, in milliseconds UTC.
-    pub asked_at: i64,
-}
-
-impl Request {
-    /// Whether it still stands. Clocks may be put back; a request does not stand the longer for it.
-    pub fn stands(&self, now: i64) -> bool {
-        stands(self.asked_at, now)
-    }
-}
-
-/// Whether what was asked then still stands now.
-pub fn stands(asked_at: i64, now: i64) -> bool {
-    asked_at.abs_diff(now) <= REQUEST_STANDS.unsigned_abs()
 }
 
 /// What is known about the sender of a message, for its agent and channel.
@@ -304,43 +177,10 @@ fn ask(requests: &[Request], sender: &str, fresh: PairingCode, now: i64) -> Admi
     Admission::Pair { code: fresh, is_new: true }
 }
 
-/// What approves a sender: eight letters and digits that cannot be taken for each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PairingCode([u8; 8]);
-
-/// Without 0, 1, I and O.
-const ALPHABET: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
-
-impl PairingCode {
-    /// The code of forty random bits.
-    pub fn of(random: [u8; 5]) -> PairingCode {
-        let bits = random.iter().fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
-        let letter = |at: usize| ALPHABET[(bits >> (35 - 5 * at)) as usize & 31];
-        PairingCode(std::array::from_fn(letter))
-    }
-
-    /// Reads a code as people type it: in any case, with dashes or spaces.
-    pub fn parse(text: &str) -> Option<PairingCode> {
-        let letters: Vec<u8> = text
-            .bytes()
-            .filter(|byte| !matches!(byte, b'-' | b' '))
-            .map(|byte| byte.to_ascii_uppercase())
-            .collect();
-        let code: [u8; 8] = letters.try_into().ok()?;
-        code.iter().all(|letter| ALPHABET.contains(letter)).then_some(PairingCode(code))
-    }
-}
-
-impl fmt::Display for PairingCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|letter| write!(f, "{}", char::from(*letter)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::inbound::Chat;
-    use super::super::names::AgentId;
+    use super::super::names::{AgentId, Channel};
     use super::*;
 
     const NOW: i64 = 1_800_000_000_000;

@@ -11,7 +11,7 @@ use quipu_ledger::store::Fields;
 use quipu_ledger::wire::{DamagedSession, ExportReport, ExportedFile};
 
 use super::choose::Chosen;
-use super::folder::{check_absent, create_folder, explain, write};
+use super::folder::{check_absent, create_folder, explain, outcome, write};
 use super::kind::Kind;
 use super::write::Failure;
 use crate::commands::Context;
@@ -115,18 +115,12 @@ fn openclaw(
             left_out = plan.write(file, to, out)?.left_out;
             Ok(())
         });
-        match written {
-            Ok(bytes) => {
+        match outcome(&file.session, &path, written)? {
+            Ok(file) => {
                 report.lines_left_out += left_out;
-                let path = path.display().to_string();
-                let session = Some(file.session.clone());
-                report.files.push(ExportedFile { path, session, bytes });
+                report.files.push(file);
             }
-            Err(failure) if failure.is_damage() => {
-                let session = file.session.clone();
-                report.damaged.push(DamagedSession { session, why: failure.to_string() });
-            }
-            Err(failure) => return Err(explain(failure, &path)),
+            Err(damaged) => report.damaged.push(damaged),
         }
         bar.sessions("exporting", number as u64 + 1, files.len() as u64);
     }
@@ -187,22 +181,17 @@ fn claude_code(
             continue;
         }
         create_folder(path.parent().unwrap_or(to))?;
-        match write(&path, false, |out| Ok(file.write(&reading.ledger, out)?)) {
-            Ok(bytes) => {
+        let written = write(&path, false, |out| Ok(file.write(&reading.ledger, out)?));
+        match outcome(&file.session, &path, written)? {
+            Ok(exported) => {
                 // Claude Code lists sessions by this time.
                 if let (Ok(written), Ok(at)) = (File::open(&path), u64::try_from(file.mtime_ns)) {
                     let at = SystemTime::UNIX_EPOCH + Duration::from_nanos(at);
                     let _ = written.set_modified(at);
                 }
-                let path = path.display().to_string();
-                let session = Some(file.session.clone());
-                report.files.push(ExportedFile { path, session, bytes });
+                report.files.push(exported);
             }
-            Err(failure) if failure.is_damage() => {
-                let session = file.session.clone();
-                report.damaged.push(DamagedSession { session, why: failure.to_string() });
-            }
-            Err(failure) => return Err(explain(failure, &path)),
+            Err(damaged) => report.damaged.push(damaged),
         }
     }
     Ok(report)

@@ -90,18 +90,12 @@ pub(super) fn export(
                 }
                 _ => exporter.story(*row, session, out),
             });
-            match result {
-                Ok(bytes) => {
+            match outcome(&id, path, result)? {
+                Ok(file) => {
                     done.insert(*row);
-                    let path = path.display().to_string();
-                    written.push(ExportedFile { path, session: Some(id.clone()), bytes });
+                    written.push(file);
                 }
-                // What is damaged must not keep the rest from coming out.
-                Err(failure) if failure.is_damage() => {
-                    let why = failure.to_string();
-                    damaged.push(DamagedSession { session: id.clone(), why });
-                }
-                Err(failure) => return Err(explain(failure, path)),
+                Err(session) => damaged.push(session),
             }
         }
         if list.is_some() && done.contains(row) {
@@ -167,6 +161,25 @@ pub(super) fn create_folder(folder: &Path) -> Result<()> {
             .context(format!("cannot create the folder {}", folder.display()));
         CommandError::from_source(source).hint("name another place with --to")
     })
+}
+
+/// What became of a session's file. What is damaged must not keep the rest from coming out.
+pub(super) fn outcome(
+    session: &str,
+    path: &Path,
+    written: Result<u64, Failure>,
+) -> Result<Result<ExportedFile, DamagedSession>> {
+    let session = session.to_owned();
+    match written {
+        Ok(bytes) => {
+            let path = path.display().to_string();
+            Ok(Ok(ExportedFile { path, session: Some(session), bytes }))
+        }
+        Err(failure) if failure.is_damage() => {
+            Ok(Err(DamagedSession { session, why: failure.to_string() }))
+        }
+        Err(failure) => Err(explain(failure, path)),
+    }
 }
 
 /// Writes a file under another name, and gives it its own when it is whole.

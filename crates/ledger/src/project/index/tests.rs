@@ -151,6 +151,35 @@ fn what_an_import_wrote_is_not_merged_with_the_commits_that_follow() {
     assert!(each < 20, "{each} rows were written for one entry");
 }
 
+/// Where imports have left very many large pieces, those that follow merge some: there is always room
+/// for another one.
+#[test]
+fn an_index_in_very_many_pieces_is_merged_by_the_imports_that_follow() {
+    let conn = ledger(32);
+    let count = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    let pieces = || count("SELECT count(DISTINCT id >> 37) FROM search_data WHERE id > 10");
+    let entry = |id: i64| (id, [0, 1, 2, 3].map(|column| format!("{column}x{id}")));
+    conn.execute_batch("BEGIN").unwrap();
+    let mut imports = 0;
+    let mut import = |until: i64| {
+        while imports < until {
+            imports += 1;
+            let entries: Vec<Entry> = (0..50).map(|at| entry(imports * 100 + at)).collect();
+            write(&conn, &entries, 50);
+        }
+        pieces()
+    };
+    import(1);
+    let is_large = count("SELECT count(*) FROM search_data WHERE id > 10") >= 64;
+    assert!(is_large);
+    assert_eq!(import(999), 999);
+    assert!(import(1100) < 200);
+    assert_eq!(all(&conn)[1].len(), 1100 * 50);
+    for id in [100, 100_000, 110_049] {
+        assert_eq!(count(&format!("SELECT rowid FROM search('\"2x{id}\"')")), id);
+    }
+}
+
 /// What happens to an index over time.
 #[derive(Debug, Clone)]
 enum Step {

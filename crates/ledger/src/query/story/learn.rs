@@ -16,6 +16,7 @@ use super::queued::Said;
 use super::rows::Row;
 use crate::Result;
 use crate::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow};
+use crate::project::family::works_for;
 use crate::project::toolbox::CallId;
 use crate::query::{lost, tails};
 
@@ -132,7 +133,7 @@ impl<'c> Learned<'c> {
                         iif(typeof(c.target) = 'integer',
                             (SELECT text FROM targets WHERE id = c.target), c.target)
                    FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
-                  WHERE c.session = ?1 AND substr(c.call, -8) = substr(?2, -8) AND c.call = ?2
+                  WHERE c.session = ?1 AND substr(c.call, -4) = substr(?2, -4) AND c.call = ?2
                     AND t.call_begins = ?3
                   ORDER BY c.entry LIMIT 1",
             )?
@@ -179,18 +180,16 @@ pub(crate) fn turns_told(conn: &Connection, session: SessionRow) -> Result<Vec<E
 /// Which call of a session started which other session.
 pub(super) fn started(conn: &Connection, session: SessionRow) -> Result<HashMap<String, String>> {
     let mut calls = HashMap::new();
-    let mut statement = conn.prepare_cached(
+    let mut statement = conn.prepare_cached(concat!(
         "SELECT child.session_id, child.parent_call, s.agent_id, s.call_id
            FROM sessions parent
-           JOIN sessions child
-             ON child.parent_id = parent.session_id
-            AND child.format = parent.format
-            AND coalesce(child.parent_agent, child.agent) = parent.agent
-           LEFT JOIN spawned_agents s
+           JOIN sessions child ON ",
+        works_for!(),
+        " LEFT JOIN spawned_agents s
              ON s.session = parent.id AND child.session_id LIKE '%agent-' || s.agent_id
           WHERE parent.id = ?1
           ORDER BY child.id",
-    )?;
+    ))?;
     let mut rows = statement.query([session])?;
     while let Some(row) = rows.next()? {
         let child: String = row.get(0)?;

@@ -45,7 +45,7 @@ impl<'c> Outputs<'c> {
                 "SELECT r.seq, r.generation, r.length
                    FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
                    JOIN records r ON r.seq = c.output
-                  WHERE c.session = ?1 AND substr(c.call, -8) = substr(?2, -8) AND c.call = ?2
+                  WHERE c.session = ?1 AND substr(c.call, -4) = substr(?2, -4) AND c.call = ?2
                     AND t.call_begins = ?3
                   LIMIT 1",
             )?

@@ -101,7 +101,7 @@ fn caller(
 ) -> Result<Option<(SessionRow, EntryId)>> {
     let mut of_call = conn.prepare_cached(
         "SELECT c.entry FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
-          WHERE c.session = ?1 AND substr(c.call, -8) = substr(?2, -8) AND c.call = ?2
+          WHERE c.session = ?1 AND substr(c.call, -4) = substr(?2, -4) AND c.call = ?2
             AND t.call_begins = ?3
           ORDER BY c.entry LIMIT 1",
     )?;

@@ -13,6 +13,7 @@ use super::{Model, UsageBy, UsageRequest, model};
 use crate::Result;
 use crate::ids::SessionRow;
 use crate::project::draft::Fact;
+use crate::project::family::works_for;
 use crate::wire::{UsageLine, UsageReport, UsageSession};
 
 /// What nothing says.
@@ -285,14 +286,12 @@ fn agent(session: &Session) -> String {
 }
 
 fn sessions(conn: &Connection) -> Result<HashMap<i64, Session>> {
-    let mut statement = conn.prepare_cached(
-        "SELECT s.id, s.session_id, s.format, s.agent, s.cwd,
-                s.updated_at,
-                (SELECT p.id FROM sessions p
-                  WHERE p.format = s.format AND p.agent = coalesce(s.parent_agent, s.agent)
-                    AND p.session_id = s.parent_id)
-           FROM sessions s",
-    )?;
+    let mut statement = conn.prepare_cached(concat!(
+        "SELECT child.id, child.session_id, child.format, child.agent, child.cwd, child.updated_at,
+                (SELECT parent.id FROM sessions parent WHERE ",
+        works_for!(),
+        ") FROM sessions child",
+    ))?;
     let mut sessions = HashMap::default();
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {

@@ -150,7 +150,7 @@ fn session_facts<'a>(origin: &Origin, line: &mut Line<'a>) -> Vec<Says<'a>> {
     says
 }
 
-fn assistant<'a>(entry: &mut Entry<'a>, mut line: Line<'a>) {
+fn assistant<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
     entry.kind = Kind::Message;
     if let Some(mut message) = line.message.take() {
         message.role = Some(Cow::Borrowed("assistant"));
@@ -180,7 +180,7 @@ fn assistant<'a>(entry: &mut Entry<'a>, mut line: Line<'a>) {
     }
 }
 
-fn system<'a>(entry: &mut Entry<'a>, mut line: Line<'a>) {
+fn system<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
     entry.kind = Kind::Note;
     match line.subtype.as_deref().unwrap_or_default() {
         "compact_boundary" => {
@@ -210,7 +210,7 @@ fn system<'a>(entry: &mut Entry<'a>, mut line: Line<'a>) {
     entry.marks.is_meta = true;
 }
 
-fn progress<'a>(entry: &mut Entry<'a>, mut line: Line<'a>) {
+fn progress<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
     entry.kind = Kind::Note;
     let data = line.data.take().unwrap_or_default().0;
     if let Some(agent_id) = non_empty(data.agent_id)
@@ -242,7 +242,7 @@ fn progress<'a>(entry: &mut Entry<'a>, mut line: Line<'a>) {
     }
 }
 
-fn attachment<'a>(entry: &mut Entry<'a>, mut line: Line<'a>) {
+fn attachment<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
     entry.kind = Kind::Note;
     let attachment = line.attachment.take().unwrap_or_default().0;
     if attachment.type_name.as_deref() != Some("queued_command") {
@@ -266,7 +266,7 @@ fn is_from_human(attachment: &AttachmentFields<'_>) -> bool {
         && kind.is_none_or(|kind| kind == "human")
 }
 
-fn queue_operation<'a>(entry: &mut Entry<'a>, mut line: Line<'a>) {
+fn queue_operation<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
     entry.kind = Kind::Note;
     let Some(Content(blocks)) = line.content.take() else {
         return;
@@ -330,11 +330,11 @@ fn spawned_task(text: &str) -> Option<Says<'static>> {
         .then_some(Says::Spawned { call: Cow::Owned(call), agent_id: Cow::Owned(id) })
 }
 
-fn note<'a>(entry: &mut Entry<'a>, origin: &Origin, line: Line<'a>) {
+fn note<'a>(entry: &mut Entry<'a>, origin: &Origin, mut line: Box<Line<'a>>) {
     entry.kind = Kind::Note;
     let title = |rank, text: Option<Cow<'a, str>>| text.map(|text| Says::Title(rank, text));
     let said = match &*entry.type_name {
-        "summary" => non_empty(line.summary)
+        "summary" => non_empty(line.summary.take())
             .map(|title| Says::Summary { title, leaf: non_empty(line.leaf_uuid) }),
         "last-prompt" => title(TitleRank::LastPrompt, non_empty(line.last_prompt)),
         "ai-title" => title(TitleRank::Ai, line.ai_title),

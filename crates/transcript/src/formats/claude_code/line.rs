@@ -26,7 +26,7 @@ fields! {
         "gitBranch" => git_branch: Cow<'a, str>,
         "isSidechain" => is_sidechain: bool,
         "isMeta" => is_meta: bool,
-        "message" => message: Message<'a>,
+        "message" => message: Box<Message<'a>>,
         "origin" => origin: PromptOrigin<'a>,
         "forkedFrom" => forked_from: ForkedFrom<'a>,
         // user

@@ -8,7 +8,7 @@ use crate::entry::{Block, Entry, Kind, Marks, Role, Says, TitleRank, ToolResult}
 use crate::json::non_empty;
 
 /// Reads a line of type `user`.
-pub(super) fn user<'a>(entry: &mut Entry<'a>, mut line: Line<'a>) {
+pub(super) fn user<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
     entry.kind = Kind::Message;
     if let Some(mut message) = line.message.take() {
         message.role = Some(Cow::Borrowed("user"));

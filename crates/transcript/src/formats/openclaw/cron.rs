@@ -38,7 +38,7 @@ fields! {
 /// Reads one run. What it cost is not taken as a bill: the session that ran has its own.
 pub(super) fn decode_run<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>> {
     let mut odd = Odd::default();
-    let run: Run<'a> = json::object(json, &mut odd)?;
+    let run = *json::object::<Run<'a>>(json, &mut odd)?;
     let mut entry =
         Entry { type_name: "cron_run".into(), time: run.ts.or(run.timestamp), ..Entry::default() };
     if run.job.is_none() && run.status.is_none() && run.action.is_none() {

@@ -23,7 +23,7 @@ fields! {
         "id" => id: Word<'a>,
         "parentId" => parent: Nullable<Word<'a>>,
         "timestamp" => time: Timestamp,
-        "message" => message: Message<'a>,
+        "message" => message: Box<Message<'a>>,
         /// Of a bare message only.
         "role" => role: Cow<'a, str>,
         "version" => version: Word<'a>,
@@ -67,7 +67,7 @@ fields! {
 /// See [`crate::format::Format::decode`].
 pub(super) fn decode<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>> {
     let mut odd = Odd::default();
-    let mut line: Line<'a> = json::object(json, &mut odd)?;
+    let mut line = json::object::<Line<'a>>(json, &mut odd)?;
     let mut entry = Entry {
         id: word(line.id.take()),
         parent: parent(line.parent.take()),
@@ -101,7 +101,7 @@ pub(super) fn decode<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<
 impl<'a> Line<'a> {
     /// Moves what the line says into `entry` and returns its kind.
     fn fill(
-        self,
+        self: Box<Self>,
         type_name: &str,
         origin: &Origin,
         odd: &mut Odd,
@@ -218,7 +218,7 @@ impl<'a> Line<'a> {
 }
 
 /// Moves what a message says into `entry`.
-fn fill_message<'a>(mut message: Message<'a>, entry: &mut Entry<'a>) {
+fn fill_message<'a>(mut message: Box<Message<'a>>, entry: &mut Entry<'a>) {
     // Only `responseId` names an API response; a bare line's `id` is its own.
     message.id = None;
     let role = message.role.clone().unwrap_or_default();

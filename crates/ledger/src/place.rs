@@ -1,15 +1,12 @@
-//! What stands at a ledger's path, and how a new one comes to stand there: whole, or not at all.
+//! What stands at a ledger's path, and whether one can stand there.
 //!
-//! A new ledger is built under another name and renamed into place, so a file of that name is
-//! either complete or not ours. A file that is not ours, newer, or no SQLite file is refused
-//! before SQLite ever sees it, and left untouched.
+//! A file that is not ours, newer, or no SQLite file is refused before SQLite ever sees it, and left
+//! untouched. How a new one comes to stand there: `building`.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::path::{Path, PathBuf};
-
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::beside::beside;
 use crate::{Error, Result, opened, schema};
@@ -65,82 +62,6 @@ pub(crate) fn inspect(path: &Path) -> Result<Found> {
     }
     // Which version of SQLite may write it: 2 if that needs a log.
     Ok(Found::Ledger { has_log: Some(header[18] == 2) })
-}
-
-/// Builds a new ledger under another name and renames it into place.
-pub(crate) fn create(path: &Path) -> Result<()> {
-    remove_unfinished(path);
-    let mut building = path.as_os_str().to_owned();
-    building.push(format!(".new-{}", std::process::id()));
-    let building = PathBuf::from(building);
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&building)
-        .map_err(Error::io("create", &building))?;
-    let made = fill(&building)
-        .and_then(|()| set_log_aside(path, &aside_now(path)))
-        .and_then(|()| fs::rename(&building, path).map_err(Error::io("rename", &building)));
-    if made.is_err() {
-        for suffix in ["", "-wal", "-shm", "-journal"] {
-            let _ = fs::remove_file(beside(&building, suffix));
-        }
-    }
-    made
-}
-
-/// Removes what processes left behind that were killed while they built a ledger. The lock is held.
-fn remove_unfinished(path: &Path) {
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return };
-    let mut prefix = name.as_encoded_bytes().to_vec();
-    prefix.extend_from_slice(b".new-");
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_name().as_encoded_bytes().starts_with(&prefix) {
-            let _ = fs::remove_file(entry.path());
-        }
-    }
-}
-
-/// Writes the empty ledger.
-fn fill(path: &Path) -> Result<()> {
-    let mut conn = Connection::open_with_flags(
-        path,
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-    )?;
-    // Nobody sees the file before it is whole: it is synced once, at the end.
-    conn.pragma_update(None, "synchronous", "OFF")?;
-    conn.pragma_update(None, "page_size", 8192)?;
-    conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
-    conn.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
-    let mode: String =
-        conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
-    if !mode.eq_ignore_ascii_case("wal") {
-        return Err(Error::NotALedger {
-            path: path.to_owned(),
-            why: "its file system cannot hold a write-ahead log".to_owned(),
-        });
-    }
-    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    schema::migrate_truth(&tx, 0)?;
-    schema::create_projection(&tx)?;
-    tx.execute(
-        "INSERT INTO ledger (id, ledger_id, epoch, created_at, projection_version, projected_to)
-         VALUES (1, ?1, ?2, ?3, ?4, 0)",
-        (
-            uuid::Uuid::new_v4().to_string(),
-            uuid::Uuid::new_v4().to_string(),
-            crate::clock::now_ms(),
-            schema::projection_version(),
-        ),
-    )?;
-    crate::journal::create(&tx)?;
-    tx.commit()?;
-    // Closing writes the log back too, but does not say so if it cannot, and the log would stay
-    // behind under the old name.
-    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-    conn.close().map_err(|(_, error)| error)?;
-    File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("sync", path))
 }
 
 /// Makes sure that a ledger can stand at `path`.

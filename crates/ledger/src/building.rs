@@ -1,0 +1,147 @@
+//! How a ledger comes to be: whole, or not at all.
+//!
+//! A new ledger is built under another name and then given its own, so a file of that name is either
+//! complete or not ours. Until then nobody else sees it, and what a crash leaves of it is thrown
+//! away. It needs no log, then: what the first seconds of a first import bring is written once, into
+//! the file itself, and not twice. An import that is killed in these seconds begins anew.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use crate::beside::beside;
+use crate::place::{aside_now, set_log_aside};
+use crate::{Error, Result, schema};
+
+/// A ledger without a name. Dropping it removes it.
+#[derive(Debug)]
+pub(crate) struct Building {
+    file: PathBuf,
+    path: PathBuf,
+}
+
+impl Building {
+    /// Builds an empty ledger that will stand at `path`. The lock is held.
+    pub(crate) fn begin(path: &Path) -> Result<Building> {
+        remove_unfinished(path);
+        let file = beside(path, &format!(".new-{}", std::process::id()));
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&file)
+            .map_err(Error::io("create", &file))?;
+        let building = Building { file, path: path.to_owned() };
+        fill(&mut building.connect()?)?;
+        Ok(building)
+    }
+
+    /// The file, under the name that it has for now.
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Gives it its name: nobody has it open any more, and all of it is on disk. False if another
+    /// ledger has that name by now; then this one is no more.
+    pub(crate) fn place(self) -> Result<bool> {
+        let conn = self.connect()?;
+        let mode: String =
+            conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+        if !mode.eq_ignore_ascii_case("wal") {
+            return Err(Error::NotALedger {
+                path: self.path.clone(),
+                why: "its file system cannot hold a write-ahead log".to_owned(),
+            });
+        }
+        conn.close().map_err(|(_, error)| error)?;
+        File::open(&self.file)
+            .and_then(|file| file.sync_all())
+            .map_err(Error::io("sync", &self.file))?;
+        if fs::symlink_metadata(&self.path).is_ok() {
+            return Ok(false);
+        }
+        set_log_aside(&self.path, &aside_now(&self.path))?;
+        let is_placed =
+            match renameat_with(CWD, &self.file, CWD, &self.path, RenameFlags::NOREPLACE) {
+                Ok(()) => true,
+                // Whoever waited for us for too long has built one meanwhile, or taken ours away.
+                Err(Errno::EXIST | Errno::NOENT) => false,
+                // Not every file system can say that nothing is to be replaced.
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                    fs::rename(&self.file, &self.path).map_err(Error::io("rename", &self.file))?;
+                    true
+                }
+                Err(error) => return Err(Error::io("rename", &self.file)(error.into())),
+            };
+        Ok(is_placed)
+    }
+
+    /// Nobody sees the file before it is whole: it is synced once, at the end.
+    fn connect(&self) -> Result<Connection> {
+        let conn = Connection::open_with_flags(
+            &self.file,
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        )?;
+        unlogged(&conn)?;
+        Ok(conn)
+    }
+}
+
+impl Drop for Building {
+    fn drop(&mut self) {
+        // What has its name by now is not there under this one.
+        for suffix in ["", "-wal", "-shm", "-journal"] {
+            let _ = fs::remove_file(beside(&self.file, suffix));
+        }
+    }
+}
+
+/// Builds an empty ledger, and has it stand at `path` unless another one does. The lock is held.
+pub(crate) fn create(path: &Path) -> Result<()> {
+    Building::begin(path)?.place().map(drop)
+}
+
+/// Has a connection write past any log, and nothing to disk before it is asked to.
+pub(crate) fn unlogged(conn: &Connection) -> Result<()> {
+    conn.pragma_update(None, "journal_mode", "MEMORY")?;
+    conn.pragma_update(None, "synchronous", "OFF")?;
+    Ok(())
+}
+
+/// Removes what processes left behind that were killed while they built a ledger.
+fn remove_unfinished(path: &Path) {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return };
+    let mut prefix = name.as_encoded_bytes().to_vec();
+    prefix.extend_from_slice(b".new-");
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(&prefix) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Writes the empty ledger.
+fn fill(conn: &mut Connection) -> Result<()> {
+    conn.pragma_update(None, "page_size", 8192)?;
+    conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    conn.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    schema::migrate_truth(&tx, 0)?;
+    schema::create_projection(&tx)?;
+    tx.execute(
+        "INSERT INTO ledger (id, ledger_id, epoch, created_at, projection_version, projected_to)
+         VALUES (1, ?1, ?2, ?3, ?4, 0)",
+        (
+            uuid::Uuid::new_v4().to_string(),
+            uuid::Uuid::new_v4().to_string(),
+            crate::clock::now_ms(),
+            schema::projection_version(),
+        ),
+    )?;
+    crate::journal::create(&tx)?;
+    Ok(tx.commit()?)
+}

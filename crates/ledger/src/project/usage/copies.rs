@@ -1,0 +1,185 @@
+//! Copies of one response: resumed sessions and side chains repeat it, and one of them counts.
+//!
+//! What the fold decides when lines are written is foreseen by the same rules for lines that have no
+//! newline yet.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use foldhash::HashSet;
+use quipu_transcript::entry::Usage;
+use rusqlite::Connection;
+
+use super::{join, key, stored, tokens};
+use crate::Result;
+use crate::ids::{EntryId, SessionRow};
+use crate::project::draft::DraftUsage;
+use crate::project::quarters::{Quarters, Slot};
+
+/// Decides again which copies of these responses count.
+pub(crate) fn recount_all(
+    conn: &Connection,
+    messages: BTreeSet<i64>,
+    quarters: &mut Quarters,
+) -> Result<()> {
+    let mut count = conn.prepare_cached(
+        "SELECT count(*) FROM usage_rows WHERE message % 2147483647 = ?1 % 2147483647",
+    )?;
+    for message in messages {
+        // Nearly always the only one, and then it counts.
+        if count.query_row([message], |row| row.get::<_, i64>(0))? > 1 {
+            recount(conn, message, quarters)?;
+        }
+    }
+    Ok(())
+}
+
+/// Decides which copies of a response count: one for each request.
+fn recount(conn: &Connection, message: i64, quarters: &mut Quarters) -> Result<()> {
+    let copies = copies(conn, message)?;
+    for (copy, counts) in copies.iter().zip(counting(&copies)) {
+        if copy.is_counted != counts {
+            conn.prepare_cached("UPDATE usage_rows SET is_counted = ?2 WHERE entry = ?1")?
+                .execute((copy.entry, counts))?;
+            if counts { quarters.add(&copy.slot) } else { quarters.take(&copy.slot) }
+        }
+    }
+    Ok(())
+}
+
+/// A bill of a line that has no newline yet.
+#[derive(Debug)]
+pub(crate) struct Foreseen<'a> {
+    pub(crate) entry: EntryId,
+    pub(crate) session: SessionRow,
+    pub(crate) session_id: &'a str,
+    /// The model's number.
+    pub(crate) model: i64,
+    pub(crate) time: Option<i64>,
+    pub(crate) is_sidechain: bool,
+    pub(crate) draft: &'a DraftUsage,
+}
+
+/// How sums will change when these lines get their newlines. Nothing is written.
+pub(crate) fn foresee(conn: &Connection, bills: &[Foreseen<'_>]) -> Result<Quarters> {
+    let mut quarters = Quarters::default();
+    let mut responses: BTreeMap<i64, Vec<&Foreseen<'_>>> = BTreeMap::new();
+    for bill in bills {
+        let (message, _) = key(bill.draft, bill.entry);
+        responses.entry(message).or_default().push(bill);
+    }
+    for (message, bills) in responses {
+        let mut copies = copies(conn, message)?;
+        for copy in copies.iter().filter(|copy| copy.is_counted) {
+            quarters.take(&copy.slot);
+        }
+        for bill in bills {
+            bill.go_on(&mut copies);
+        }
+        for (copy, _) in copies.iter().zip(counting(&copies)).filter(|(_, counts)| *counts) {
+            quarters.add(&copy.slot);
+        }
+    }
+    Ok(quarters)
+}
+
+impl Foreseen<'_> {
+    /// Adds it to its session's copy of the response, or as a new one.
+    fn go_on(&self, copies: &mut Vec<Copy>) {
+        let Foreseen { session, model, time, is_sidechain, draft, .. } = *self;
+        let (request, usage) = (draft.request, draft.usage);
+        let known =
+            copies.iter_mut().find(|copy| copy.request == request && copy.slot.session == session);
+        if let Some(copy) = known {
+            join(&mut copy.slot.usage, &mut copy.is_sidechain, (usage, is_sidechain));
+            return;
+        }
+        copies.push(Copy {
+            slot: Slot { session, model, time, usage },
+            request,
+            // Its record comes after all others.
+            entry: EntryId(i64::MAX),
+            is_counted: false,
+            is_sidechain,
+            session_id: self.session_id.to_owned(),
+        });
+    }
+}
+
+/// One copy of a response.
+#[derive(Debug)]
+struct Copy {
+    slot: Slot,
+    request: i64,
+    entry: EntryId,
+    is_counted: bool,
+    is_sidechain: bool,
+    session_id: String,
+}
+
+impl Copy {
+    /// The copy of the highest rank counts: the main conversation's before a side chain's, then
+    /// the largest, then the earliest. Names decide the rest, never the order of collecting.
+    fn rank(&self) -> impl Ord {
+        let first = Reverse((self.slot.time, &self.session_id, self.entry));
+        (!self.is_sidechain, weight(&self.slot.usage), first)
+    }
+}
+
+/// All copies of a response.
+fn copies(conn: &Connection, message: i64) -> Result<Vec<Copy>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT u.input, u.output, u.cache_read, u.cache_write, u.cache_write_1h, u.cost_usd,
+                u.is_fast, u.session, u.model, u.time, u.request, u.entry, u.is_counted,
+                u.is_sidechain, s.session_id
+           FROM usage u LEFT JOIN sessions s ON s.id = u.session
+          WHERE u.message % 2147483647 = ?1 % 2147483647 AND u.message = ?1",
+    )?;
+    Ok(statement
+        .query_map([message], |row| {
+            Ok(Copy {
+                slot: Slot {
+                    usage: stored(row)?,
+                    session: row.get(7)?,
+                    model: row.get(8)?,
+                    time: row.get(9)?,
+                },
+                request: row.get(10)?,
+                entry: row.get(11)?,
+                is_counted: row.get(12)?,
+                is_sidechain: row.get(13)?,
+                session_id: row.get::<_, Option<String>>(14)?.unwrap_or_default(),
+            })
+        })?
+        .collect::<Result<_, _>>()?)
+}
+
+/// Which of the copies count. From the best to the worst, each counts unless a better one is the
+/// same response. A copy without a request id, or in a side chain, is the same response as any other
+/// copy of that id.
+fn counting(copies: &[Copy]) -> Vec<bool> {
+    let mut order: Vec<(usize, &Copy)> = copies.iter().enumerate().collect();
+    order.sort_by(|(_, a), (_, b)| b.rank().cmp(&a.rank()));
+    let mut counting = vec![false; copies.len()];
+    let mut requests = HashSet::default();
+    let mut has_main = false;
+    for (index, copy) in order {
+        let is_repeated = requests.contains(&copy.request)
+            || requests.contains(&0)
+            || (copy.request == 0 && !requests.is_empty())
+            || (copy.is_sidechain && has_main);
+        requests.insert(copy.request);
+        has_main |= !copy.is_sidechain;
+        if let Some(counts) = counting.get_mut(index) {
+            *counts = !is_repeated;
+        }
+    }
+    counting
+}
+
+/// How much a response is: all tokens, then by kind.
+fn weight(usage: &Usage) -> [i64; 5] {
+    let [input, output, cache_read, cache_write] =
+        [usage.input, usage.output, usage.cache_read, usage.cache_write].map(tokens);
+    [input + output + cache_read + cache_write, output, input, cache_write, cache_read]
+}

@@ -1,0 +1,48 @@
+//! Questions to a home's ledger: searches, always at the same time, and what is told of a session.
+
+use std::ops::ControlFlow;
+
+use quipu_ledger::wire::SearchAnswer;
+use quipu_ledger::{Choice, SearchRequest, Story};
+use quipu_transcript::search::query::{self, Query, QueryError};
+use quipu_transcript::story::StoryItem;
+
+use super::Home;
+
+/// Reads what a person types.
+pub(crate) fn parse(text: &str) -> Result<Query, QueryError> {
+    query::parse(text, &"2026-11-16T08:30:00[UTC]".parse().unwrap())
+}
+
+/// A search for what a person types.
+#[track_caller]
+pub(crate) fn request(text: &str) -> SearchRequest {
+    SearchRequest { query: parse(text).unwrap(), ..SearchRequest::default() }
+}
+
+impl Home {
+    #[track_caller]
+    pub(crate) fn search(&self, request: &SearchRequest) -> SearchAnswer {
+        quipu_ledger::search(&self.open(), request).unwrap()
+    }
+
+    /// What `each` makes of the items that are told of a session.
+    #[track_caller]
+    pub(crate) fn told<T>(
+        &self,
+        session: &str,
+        choice: &Choice,
+        mut each: impl FnMut(&StoryItem<'_>) -> T,
+    ) -> Vec<T> {
+        let ledger = self.open();
+        let mut told = Vec::new();
+        Story::find(&ledger, session)
+            .unwrap()
+            .tell(choice, &mut |item| {
+                told.push(each(item));
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        told
+    }
+}

@@ -1,0 +1,70 @@
+//! What entries are called in the files of a session: as they are, but no two alike.
+
+use std::collections::{HashMap, HashSet};
+
+use super::super::row::{Kind, Parent, Row};
+use super::super::tree::Tree;
+
+/// The ids of a session's rows.
+pub(super) struct Ids<'s> {
+    /// By row: its id in the files; `None` for rows that are left out.
+    by_row: Vec<Option<String>>,
+    /// As the rows say them.
+    known: HashSet<&'s str>,
+    /// What is used, or spoken of.
+    taken: HashSet<String>,
+}
+
+impl<'s> Ids<'s> {
+    /// Gives every row an id of its own. Of several with one id, the one that counts keeps it.
+    pub(super) fn of(rows: &'s [Row], tree: &Tree) -> Ids<'s> {
+        let is_entry = |row: usize| tree.is_entry.get(row).copied().unwrap_or_default();
+        let known: HashSet<&str> = rows.iter().filter_map(|row| row.id.as_deref()).collect();
+        let parents = rows.iter().filter_map(|row| match &row.parent {
+            Parent::Id(id) => Some(&**id),
+            _ => None,
+        });
+        let taken = known.iter().copied().chain(parents).map(str::to_owned).collect();
+        let mut ids = Ids { by_row: Vec::with_capacity(rows.len()), known, taken };
+        let mut owners: HashMap<&str, usize> = HashMap::new();
+        for (index, row) in rows.iter().enumerate() {
+            if let Some(id) = row.id.as_deref()
+                && (is_entry(index) || !owners.get(id).is_some_and(|row| is_entry(*row)))
+            {
+                owners.insert(id, index);
+            }
+        }
+        for (index, row) in rows.iter().enumerate() {
+            let is_linked = !matches!(row.parent, Parent::Unsaid) && row.id.is_some();
+            let is_written = is_entry(index) || matches!(row.kind, Kind::Unknown) && is_linked;
+            let id = is_written.then(|| match row.id.as_deref() {
+                Some(id) if owners.get(id) == Some(&index) => id.to_owned(),
+                _ => ids.fresh(row.line),
+            });
+            ids.by_row.push(id);
+        }
+        ids
+    }
+
+    /// What a row is called in the files, if it is in one.
+    pub(super) fn get(&self, row: usize) -> Option<&str> {
+        self.by_row.get(row)?.as_deref()
+    }
+
+    /// Whether a row says that this is its id.
+    pub(super) fn is_known(&self, id: &str) -> bool {
+        self.known.contains(id)
+    }
+
+    /// An id that no entry has, the same each time.
+    pub(super) fn fresh(&mut self, line: usize) -> String {
+        let mut number = line as u64;
+        loop {
+            let id = format!("{number:08x}");
+            if self.taken.insert(id.clone()) {
+                return id;
+            }
+            number = number.wrapping_add(0x1000_0000);
+        }
+    }
+}
