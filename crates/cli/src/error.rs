@@ -166,10 +166,16 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         Error::Newer { .. } | Error::Upgraded => {
             "nothing was changed; use the newest quipu with this ledger"
         }
-        Error::Older { .. } => "run `quipu sync` once; all that is in the ledger stays in it",
+        Error::Older { .. } => {
+            "run `quipu sync` once, or `backup --restore FILE` if it is a backup; all that is in the \
+             ledger stays in it"
+        }
         Error::HiddenLog { .. } => {
             "copy the ledger together with the file beside it that ends in -wal to a folder that you \
              may write to, and name the copy with --ledger"
+        }
+        Error::IsBackup { .. } => {
+            "it is read as it is; `backup --restore FILE` puts it in a ledger's place"
         }
         Error::Replaced { .. } => "a backup was restored meanwhile; run it again",
         Error::SearchIndex { .. } => {

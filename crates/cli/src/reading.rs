@@ -262,7 +262,7 @@ fn warn(context: &Context, whose: Whose, freshness: &Freshness) {
         Whose::Ours => {}
         Whose::Backup => say(
             format!("this is a backup, {}", as_of()),
-            "it is read as it is; `quipu backup --restore FILE` puts it in the ledger's place",
+            "it is read as it is; `backup --restore FILE` puts it in a ledger's place",
         ),
         Whose::Foreign => {
             say(

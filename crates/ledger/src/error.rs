@@ -112,6 +112,13 @@ pub enum Error {
         why: String,
     },
 
+    /// A copy that `backup` made: what it holds is what was backed up, and stays so.
+    #[error("{} is a backup, which is not written to", path.display())]
+    IsBackup {
+        /// The copy.
+        path: PathBuf,
+    },
+
     /// Another file took the ledger's place while we had it open.
     #[error("{} was replaced by another ledger", path.display())]
     Replaced {
@@ -268,6 +275,7 @@ impl Error {
             Error::Busy { .. } | Error::InUse { .. } => Trouble::Busy,
             Error::Damaged { .. } | Error::Unsound { .. } => Trouble::Damaged,
             Error::TargetExists { .. } => Trouble::Exists,
+            Error::IsBackup { .. } => Trouble::ReadOnly,
             Error::Sqlite(error) | Error::Copy { source: error, .. } => {
                 match error.sqlite_error_code() {
                     Some(

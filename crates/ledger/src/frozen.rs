@@ -1,5 +1,5 @@
 //! Ledgers that we may read but not write to: on a read-only disk, in a folder of somebody else, a
-//! copy that was made read-only.
+//! copy that was made read-only, a backup.
 //!
 //! Even for reading, SQLite wants to put the shared memory of the write-ahead log beside the file.
 //! Where it cannot, the file is read as it stands; unless a log lies beside it whose records are not
@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, StatVfsMountFlags};
 
 use crate::beside::log_length;
+use crate::ledger::Ledger;
+use crate::lock;
+use crate::place::Found;
 
 /// The name by which SQLite reads the file as one that never changes, if we cannot change it.
 pub(crate) fn name(path: &Path) -> Option<PathBuf> {
@@ -31,6 +34,23 @@ pub(crate) fn immutable(path: &Path) -> PathBuf {
     }
     name.push_str("?immutable=1");
     PathBuf::from(name)
+}
+
+/// Whether this is a copy that `backup` made, and still one: written without a log, and nobody ever
+/// stood in line beside it. Permissions would not say so, least of all to root. A ledger that lost its
+/// log when a restore was killed has its queue beside it, and so has a copy that somebody put in a
+/// ledger's place by hand; either gets a log again.
+pub(crate) fn is_backup(path: &Path, found: &Found) -> bool {
+    let has_log = match found {
+        Found::Nothing => return false,
+        _ if lock::has_queue(path) => return false,
+        Found::Ledger { has_log: Some(has_log) } => *has_log,
+        // It is open here, so SQLite has to be asked.
+        Found::Ledger { has_log: None } => {
+            Ledger::look_into(path).map_or(true, |(_, has_log)| has_log)
+        }
+    };
+    !has_log
 }
 
 /// Whether the newest records are in a log that SQLite cannot open without writing beside it.

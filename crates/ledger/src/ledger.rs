@@ -70,6 +70,9 @@ impl Ledger {
         assert_sqlite()?;
         // A file that is refused is left alone: not even a lock is put beside it.
         let found = inspect(path)?;
+        if frozen::is_backup(path, &found) {
+            return Err(Error::IsBackup { path: path.to_owned() });
+        }
         make_room(path)?;
         let lock = Arc::new(WriteLock::beside(path)?);
         match found {

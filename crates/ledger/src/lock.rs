@@ -52,6 +52,11 @@ impl Held {
     }
 }
 
+/// Whether anybody ever waited here to write. Whoever reads leaves no sidecar.
+pub(crate) fn has_queue(path: &Path) -> bool {
+    beside(path, ".lock").exists()
+}
+
 impl WriteLock {
     /// The lock of the ledger at `path`.
     pub(crate) fn beside(path: &Path) -> Result<WriteLock> {

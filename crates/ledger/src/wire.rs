@@ -39,3 +39,10 @@ pub(crate) use sync::{DAMAGED, ODD, OUTSIDE, UNREADABLE};
 pub use sync::{RebuildReport, SkippedFiles, SyncReport};
 pub use tree::TreeLine;
 pub use usage::{UsageLine, UsageReport, UsageSession};
+
+use serde::{Serialize, Serializer};
+
+/// Writes a name that may be missing as everywhere in JSON: `null`.
+fn none_if_empty<S: Serializer>(name: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    Some(name).filter(|name| !name.is_empty()).serialize(serializer)
+}

@@ -28,6 +28,27 @@ fn copies_the_ledger() {
 }
 
 #[test]
+fn a_backup_is_not_written_to() {
+    let home = Home::small();
+    home.run("sync");
+    home.run("backup copy.db");
+    for command in ["sync", "rebuild", "session new --key agent:main:main"] {
+        let run = home.run(&format!("{command} --ledger copy.db"));
+        assert_eq!(run.code, 2, "{command}: {run}");
+        assert!(run.stderr.contains("copy.db is a backup"), "{command}: {run}");
+    }
+    snapshot!(home.run("sync --ledger copy.db"), @"
+    exit 2
+    --- stderr
+    error: [HOME]/copy.db is a backup, which is not written to
+    hint: it is read as it is; `backup --restore FILE` puts it in a ledger's place
+    ");
+    // A copy of the copy is none of its changes.
+    assert_eq!(home.run("backup another.db --ledger copy.db").code, 0);
+    assert!(!home.path("copy.db.lock").exists());
+}
+
+#[test]
 fn for_machines() {
     let home = Home::small();
     home.run("sync");

@@ -136,7 +136,7 @@ fn an_older_ledger() {
     exit 2
     --- stderr
     error: [HOME]/kept/other.db was written by an older quipu and is not up to date
-    hint: run `quipu --ledger kept/other.db sync` once; all that is in the ledger stays in it
+    hint: run `quipu --ledger kept/other.db sync` once, or `backup --restore FILE` if it is a backup; all that is in the ledger stays in it
     ");
 }
 

@@ -389,3 +389,22 @@ fn long_titles_are_cut_in_a_pipe() {
     let json = home.run("sessions --json").json();
     assert!(json["cwd"].as_str().unwrap().len() > 9000);
 }
+
+/// A format without agents has none in any JSON: `null`, never an empty name.
+#[test]
+fn no_agent_is_null_everywhere() {
+    let home = synced();
+    let id = "00000001-0000-4000-8000-000000000001";
+    for command in [
+        "sessions --all --json".to_owned(),
+        "search --json decimals".to_owned(),
+        "usage session --json".to_owned(),
+        format!("export {id} --format json"),
+        format!("forget {id} --dry-run --json"),
+    ] {
+        let run = home.run(&command);
+        assert_eq!(run.code, 0, "{command}: {run}");
+        assert!(run.stdout.contains("\"agent\":null"), "{command}: {run}");
+        assert!(!run.stdout.contains("\"agent\":\"\""), "{command}: {run}");
+    }
+}

@@ -345,22 +345,23 @@ fn a_session_that_is_only_known_from_prompts() {
     --- stdout
     find it
     Claude Code · /p · [MINUTE]
-    gone-1 · lost: only its prompts are known
+    gone-1 · 1 turn · lost: only its prompts are known
 
+    ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
     ❯ find it
     ");
     snapshot!(run(&home, "sessions"), @"
     exit 0
     --- stdout
     id      last        project  turns  title
-    gone-1  2025-11-24  p            0  [lost] find it
+    gone-1  2025-11-24  p            1  [lost] find it
     ");
     snapshot!(run(&home, "sessions --project p"), @"
     exit 0
     --- stdout
     p  /p
       id      last        turns  title
-      gone-1  2025-11-24      0  [lost] find it
+      gone-1  2025-11-24      1  [lost] find it
     ");
     snapshot!(run(&home, "search find"), @"
     exit 0

@@ -7,8 +7,9 @@
 //! all entries of two sessions, and its answer may change with every line of either; so it is asked
 //! when somebody wants to know, not kept as a column that each import would have to decide again.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
+use super::parents::{Parent, Parents};
 use crate::Result;
 use crate::ids::{EntryId, SessionRow};
 
@@ -74,29 +75,24 @@ pub(crate) fn from(conn: &Connection, session: SessionRow) -> Result<Option<Fork
     let said: Option<String> = conn
         .prepare_cached("SELECT fork_of FROM sessions WHERE id = ?1")?
         .query_row([session], |row| row.get(0))?;
-    let Some(id) = said.map_or_else(|| original(conn, session), |said| Ok(Some(said)))? else {
+    let Some(said) = said.map_or_else(|| original(conn, session), |said| Ok(Some(said)))? else {
         return Ok(None);
     };
-    let other: Option<SessionRow> = conn
-        .prepare_cached(
-            "SELECT o.id FROM sessions s
-               JOIN sessions o ON o.session_id = ?2
-              WHERE s.id = ?1 AND o.id <> s.id
-              ORDER BY o.format = s.format DESC, o.agent = s.agent DESC, o.id LIMIT 1",
-        )?
-        .query_row((session, &id), |row| row.get(0))
-        .optional()?;
-    let at = other.map(|other| parted(conn, session, other)).transpose()?.flatten();
-    Ok(Some(Fork { id, at }))
+    match Parents::default().find(conn, session, &said)? {
+        Some(Parent { row, id }) => Ok(Some(Fork { id, at: parted(conn, session, row)? })),
+        None => Ok(Some(Fork { id: said, at: None })),
+    }
 }
 
 /// The sessions that were forked from this one, the oldest first.
 pub(crate) fn into(conn: &Connection, session: SessionRow) -> Result<Vec<Fork>> {
     let mut said = conn.prepare_cached(
-        "SELECT o.id, o.session_id, o.fork_of IS NULL
+        "SELECT o.id, o.session_id, nullif(o.fork_of, s.session_id), o.fork_of IS NULL
            FROM sessions s
            JOIN sessions o ON o.id <> s.id
             AND (o.fork_of = s.session_id
+                 OR (NOT EXISTS (SELECT 1 FROM sessions WHERE session_id = o.fork_of)
+                     AND o.fork_of IS NOT NULL AND o.format = s.format AND o.agent = s.agent)
                  OR (o.fork_of IS NULL AND o.first_uuid = s.first_uuid
                      AND typeof(s.first_uuid) = 'blob' AND length(s.first_uuid) = 16
                      AND o.format = s.format AND o.agent = s.agent
@@ -104,15 +100,22 @@ pub(crate) fn into(conn: &Connection, session: SessionRow) -> Result<Vec<Fork>> 
           WHERE s.id = ?1
           ORDER BY o.started_at, o.id",
     )?;
-    let found: Vec<(SessionRow, String, bool)> = said
-        .query_map([session], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+    let found: Vec<(SessionRow, String, Option<String>, bool)> = said
+        .query_map([session], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?
         .collect::<Result<_, _>>()?;
     let own: String = conn
         .prepare_cached("SELECT session_id FROM sessions WHERE id = ?1")?
         .query_row([session], |row| row.get(0))?;
     let mut forks = Vec::new();
     let mut asked = 0;
-    for (row, id, is_silent) in found {
+    let parents = Parents::default();
+    for (row, id, other_name, is_silent) in found {
+        if let Some(said) = other_name {
+            let parent = parents.find(conn, row, &said)?;
+            if parent.is_none_or(|parent| parent.row != session) {
+                continue;
+            }
+        }
         if is_silent {
             asked += 1;
             if asked > MOST_ASKED || original(conn, row)?.as_ref() != Some(&own) {

@@ -5,7 +5,7 @@
 use rusqlite::Connection;
 
 use crate::Result;
-use crate::ids::SessionRow;
+use crate::ids::{EntryId, SessionRow};
 
 /// What has become of such a session.
 pub(crate) const LOST: &str = "lost";
@@ -48,6 +48,19 @@ pub(crate) fn prompts(
         prompts.push(text.chars().take(longest).collect());
     }
     Ok(prompts)
+}
+
+/// The entries of these prompts: each is a turn of which nothing else is known.
+pub(crate) fn turns(conn: &Connection, session: SessionRow) -> Result<Vec<EntryId>> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT p.id FROM sessions s
+               JOIN entry_rows e ON e.session = s.id
+               JOIN prompts p ON p.id = e.id
+              WHERE s.id = ?1 AND s.state = ?2 ORDER BY e.id",
+        )?
+        .query_map((session, LOST), |row| row.get(0))?
+        .collect::<Result<_, _>>()?)
 }
 
 /// Which of a session's prompts says best what it is about: the first that is more than a command.

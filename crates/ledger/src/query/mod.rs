@@ -11,6 +11,7 @@ mod headers;
 pub(crate) mod listed;
 pub(crate) mod lost;
 mod notes;
+mod parents;
 mod prompts;
 mod renamed;
 pub(crate) mod sessions;

@@ -7,6 +7,7 @@ use quipu_transcript::entry::Role;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::listed::{self, Filter, Listed, project_name};
+use super::parents::Parents;
 use super::prompts::{LAST_PROMPTS, LONGEST_PROMPT, last_prompts, real_prompt};
 use super::tails::{self, Tail};
 use super::{empty, forks, lost};
@@ -55,7 +56,8 @@ pub fn session_rows(ledger: &Ledger, filter: &Filter) -> Result<Vec<(SessionRow,
 }
 
 fn described(conn: &Connection, listed: &[Listed]) -> Result<Vec<(SessionRow, Session)>> {
-    listed.iter().map(|session| Ok((session.row, describe(conn, session)?))).collect()
+    let parents = Parents::default();
+    listed.iter().map(|session| Ok((session.row, describe(conn, session, &parents)?))).collect()
 }
 
 /// The row of one session.
@@ -63,7 +65,8 @@ pub fn session(ledger: &Ledger, row: SessionRow) -> Result<Option<Session>> {
     let conn = ledger.conn();
     let _one_state = Snapshot::of(conn)?;
     let all = listed::all(conn)?;
-    all.iter().find(|session| session.row == row).map(|session| describe(conn, session)).transpose()
+    let found = all.iter().find(|session| session.row == row);
+    found.map(|session| describe(conn, session, &Parents::default())).transpose()
 }
 
 /// Projects, the one with the newest session first.
@@ -116,7 +119,7 @@ impl<'a> Found<'a> {
     }
 }
 
-fn describe(conn: &Connection, listed: &Listed) -> Result<Session> {
+fn describe(conn: &Connection, listed: &Listed, parents: &Parents) -> Result<Session> {
     let files = files(conn, listed.row)?;
     let turns = turns(conn, listed.row, &listed.tails)?;
     let mut statement = conn.prepare_cached(concat!(
@@ -164,11 +167,13 @@ fn describe(conn: &Connection, listed: &Listed) -> Result<Session> {
     })?;
     let title = title(conn, listed.row)?;
     let mut session = Session { title, last_prompts: last_prompts(conn, listed.row)?, ..session };
-    if session.fork_of.is_none() {
-        session.fork_of = forks::original(conn, listed.row)?;
-    }
+    session.fork_of = match session.fork_of {
+        Some(said) => Some(parents.name(conn, listed.row, said)?),
+        None => forks::original(conn, listed.row)?,
+    };
     if session.state == lost::LOST {
         let mut prompts = lost::prompts(conn, listed.row, LONGEST_PROMPT)?;
+        session.turns = prompts.len() as u64;
         session.first_prompt = session.first_prompt.or_else(|| prompts.first().cloned());
         prompts.drain(..prompts.len().saturating_sub(LAST_PROMPTS));
         session.last_prompts = prompts;

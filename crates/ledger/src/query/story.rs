@@ -26,6 +26,7 @@ use rusqlite::Connection;
 pub use choice::Choice;
 pub(in crate::query) use learn::name_of;
 pub(crate) use learn::{name, turns_told};
+pub(crate) use queued::Queue;
 
 use self::choice::Chosen;
 use self::learn::Learned;

@@ -149,6 +149,11 @@ impl Tail {
         self.is_new() && self.entry.marks.is_prompt && is_node(&self.entry)
     }
 
+    /// The turn that it belongs to: the one that it begins, or else the one that goes on.
+    pub(crate) fn own_turn(&self) -> Option<EntryId> {
+        if self.is_prompt() { Some(self.id) } else { self.turn }
+    }
+
     /// Whether the session goes on from it.
     pub(crate) fn is_leaf(&self) -> bool {
         self.is_new()

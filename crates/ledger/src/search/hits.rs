@@ -12,7 +12,7 @@ use super::texts::{Texts, by_column};
 use crate::Result;
 use crate::ids::{EntryId, PackedId, SessionRow};
 use crate::query::sessions::title;
-use crate::query::{listed, lost, story};
+use crate::query::{listed, lost, story, tails};
 use crate::wire::SearchHit;
 
 /// How much of a text is shown, in bytes.
@@ -139,7 +139,11 @@ impl<'c> Teller<'c> {
         match row.session {
             Some(session) => {
                 self.session(session, &mut hit)?;
-                hit.turn = self.turn(session, row.turn)?;
+                let turn = match speaker {
+                    ..0 => self.provisional_turn(session, speaker)?,
+                    _ => row.turn,
+                };
+                hit.turn = self.turn(session, turn)?;
                 if self.around > 0 {
                     self.nearby(session, &mut hit)?;
                 }
@@ -327,6 +331,12 @@ impl<'c> Teller<'c> {
     /// are counted from the last one on.
     fn turn(&mut self, session: i64, turn: Option<i64>) -> Result<Option<u64>> {
         let Some(turn) = turn else { return Ok(None) };
+        if turn < 0 {
+            // It comes after all others.
+            let order = story::turns_told(self.conn, SessionRow(session))?;
+            let at = order.iter().position(|told| told.0 == turn);
+            return Ok(at.map(|at| at as u64 + 1));
+        }
         if let Some(order) = self.pieced(session)? {
             let at = order.iter().position(|told| told.0 == turn);
             return Ok(at.map(|at| at as u64 + 1));
@@ -342,6 +352,13 @@ impl<'c> Teller<'c> {
         let number = before + since;
         self.turns.insert(session, (turn, number));
         Ok(u64::try_from(number).ok().filter(|number| *number > 0))
+    }
+
+    /// The turn of a last line without a newline, which may be the one that it will begin.
+    fn provisional_turn(&self, session: i64, entry: i64) -> Result<Option<i64>> {
+        let waiting = tails::of(self.conn, SessionRow(session))?;
+        let found = waiting.iter().find(|tail| tail.id.0 == entry);
+        Ok(found.and_then(|tail| tail.own_turn()).map(|turn| turn.0))
     }
 
     /// The turns of a session whose entries are not told in the order of their numbers: it stands in

@@ -1,7 +1,7 @@
 //! Search: which entries hold what is looked for, the best or newest of them, and a line of each.
 //!
-//! `index` reads FTS5's tables, `matching` says which entries match, `filter` and `versions` leave
-//! some out, `rank` and `newest` put them in order, `scan` looks where the index cannot, and `hits`
+//! `index` reads FTS5's tables, `matching` says which entries match, `filter`, `versions` and `queued`
+//! leave some out, `rank` and `newest` put them in order, `scan` looks where the index cannot, and `hits`
 //! tells about those that are shown. `one_word` and `leading` find the best of a single word without
 //! a list of all of them. All of it happens in one read transaction.
 
@@ -17,6 +17,7 @@ mod newest;
 mod one_word;
 mod outputs;
 mod pattern;
+mod queued;
 mod rank;
 mod scan;
 mod set;
@@ -39,6 +40,7 @@ use index::{Index, columns};
 use matching::Matches;
 use newest::newest;
 use pattern::Pattern;
+use queued::Queued;
 use rank::Scored;
 use versions::Versions;
 
@@ -128,17 +130,21 @@ fn answer(
     let wanted = Filters::new(conn, filters, places, has_words)?;
     let index = Index::open(conn)?;
     let versions = Versions::read(conn)?;
+    let mut queued = Queued::new(conn)?;
     // Where nothing else is asked for, which entries hold a word is enough.
     let of_one_word = match pattern.only_word().filter(|_| wanted.is_empty()) {
-        Some(word) => one_word::find(conn, &index, &versions, word, mask, request)?,
+        Some(word) => one_word::find(conn, &index, (&versions, &mut queued), word, mask, request)?,
         None => None,
     };
-    let (found, scanned) = match of_one_word {
+    // Whatever says a word again holds it.
+    let is_one_word = of_one_word.is_some();
+    let (mut found, scanned) = match of_one_word {
         Some(found) => (found, None),
         None => {
             let (mut matches, scanned) = find(conn, &index, &pattern, &wanted, mask)?;
             wanted.apply(&mut matches)?;
             versions.keep_newest(&mut matches)?;
+            queued.leave_out(&mut matches)?;
             let total = matches.len();
             let limit = request.limit.unwrap_or(total);
             let shown = match request.order {
@@ -148,6 +154,9 @@ fn answer(
             (Found { matches, total, shown }, scanned)
         }
     };
+    queued.leave_out_shown(&mut found, &|matches, entry| {
+        is_one_word || matches.find(entry).is_some()
+    })?;
     let Found { matches, total, shown } = found;
     let mut teller = Teller::new(conn, &pattern, request.around);
     'told: for page in shown.chunks(PAGE) {

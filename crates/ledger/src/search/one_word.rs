@@ -5,6 +5,7 @@ use rusqlite::Connection;
 use super::index::Index;
 use super::leading::Leading;
 use super::matching::Matches;
+use super::queued::Queued;
 use super::set::EntrySet;
 use super::versions::Versions;
 use super::{Found, Order, PAGE, SearchRequest, Shown, in_order, newest, rank};
@@ -14,7 +15,7 @@ use crate::Result;
 pub(super) fn find(
     conn: &Connection,
     index: &Index<'_>,
-    versions: &Versions,
+    (versions, queued): (&Versions, &mut Queued<'_>),
     word: &str,
     mask: u8,
     request: &SearchRequest,
@@ -23,6 +24,7 @@ pub(super) fn find(
         (Order::Newest, limit) => {
             let mut entries = index.entries_of(word, mask)?;
             versions.keep_newest_of(&mut entries);
+            queued.leave_out_of(&mut entries)?;
             let total = entries.len();
             let limit = limit.unwrap_or(total);
             let (matches, shown) = newest_of(conn, &entries, mask, limit)?;
@@ -38,6 +40,7 @@ pub(super) fn find(
         .entries_of_each(word, mask, &mut |entry, positions| leading.consider(entry, positions))?;
     let hits = entries.len();
     versions.keep_newest_of(&mut entries);
+    queued.leave_out_of(&mut entries)?;
     let total = entries.len();
     let (mut kept, is_complete) = leading.finish();
     kept.retain(|posting| entries.contains(posting.entry));

@@ -229,12 +229,15 @@ fn check(
             leaf: leaf.map(|leaf| leaf.id),
         });
     }
-    let unanswered = leaf.as_ref().filter(|leaf| wanted.begins_turn && leaf.is_message_of("user"));
+    let unanswered = match wanted.begins_turn {
+        true => unanswered(view, leaf.clone())?,
+        false => None,
+    };
     let parent = match (&entry.parent, unanswered) {
         // Whoever says where it hangs knows what is there.
         (ParentSaid::Root, _) => None,
         (ParentSaid::Id(id), _) => Some(view.known("parentId", id)?.id),
-        (ParentSaid::Unsaid, Some(unanswered)) => unanswered.parent.clone(),
+        (ParentSaid::Unsaid, Some(unanswered)) => unanswered.parent,
         (ParentSaid::Unsaid, None) => leaf.map(|leaf| leaf.id),
     };
     for (field, id) in &entry.refers_to {
@@ -249,6 +252,20 @@ fn check(
     };
     let line = entry.line(&id, parent.as_deref(), Timestamp(clock::now_ms()));
     Ok(Ok(Checked { id, parent, line }))
+}
+
+/// The user's message that nothing answered, if the path ends in one. Labels and names behind it are
+/// no answer; they hold for the session, and not only where they hang.
+fn unanswered(view: &View<'_>, leaf: Option<Node>) -> Result<Option<Node>> {
+    let mut at = leaf;
+    while let Some(node) = at {
+        if node.is_message_of("user") {
+            return Ok(Some(node));
+        }
+        let parent = node.parent.filter(|_| matches!(&*node.type_name, "label" | "session_info"));
+        at = parent.map(|parent| view.find(&parent)).transpose()?.flatten();
+    }
+    Ok(None)
 }
 
 /// A session may be forgotten while a runtime has it open.

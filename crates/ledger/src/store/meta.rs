@@ -5,7 +5,7 @@
 use quipu_transcript::index::{self, Holds};
 use quipu_transcript::key::SessionKey;
 use rusqlite::{Connection, OptionalExtension};
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use super::sessions::{bind, index_of, key_of, noted_as};
 use super::{Fields, NativeSession, Store};
@@ -185,11 +185,17 @@ pub(crate) fn count(
         Some(seq) if COUNTED.iter().find(is_noted).is_some() => Counts::of(conn, session, seq)?,
         _ => Counts::default(),
     };
-    let noted = |name: &str| fields.get(name).as_ref().and_then(Value::as_i64);
     let mut counted: Vec<(&str, i64)> = Vec::new();
     for (at, name) in SUMS.iter().enumerate() {
         let sum = |counts: &Counts| counts.sums.get(at).copied().unwrap_or_default();
-        counted.push((name, noted(name).map_or(sum(&all), |noted| noted + sum(&since))));
+        match (fields.get(name), sum(&since)) {
+            // It stays as it was written.
+            (Some(Value::Number(_)), 0) => {}
+            (Some(Value::Number(noted)), since) => {
+                counted.extend(whole(&noted).map(|noted| (*name, noted.saturating_add(since))));
+            }
+            _ => counted.push((name, sum(&all))),
+        }
     }
     if since.last.is_some() || fields.get("totalTokens").is_none() {
         counted.push(("totalTokens", all.last.unwrap_or_default()));
@@ -208,6 +214,16 @@ pub(crate) fn count(
     }
     fields.put("sessionId", &id);
     Ok(())
+}
+
+/// A number that something can be added to: whole numbers may be written as 1E5, or end in .0.
+fn whole(number: &Number) -> Option<i64> {
+    /// Above this, not every whole number is one of these.
+    const LARGEST: f64 = 9_007_199_254_740_992.0;
+    number.as_i64().or_else(|| {
+        let number = number.as_f64().filter(|number| number.abs() <= LARGEST)?;
+        Some(number.round() as i64)
+    })
 }
 
 /// What is added up, in the order of [`Counts::sums`].

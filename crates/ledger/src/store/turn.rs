@@ -11,7 +11,7 @@ use crate::{Error, Result};
 impl Store {
     /// Begins a turn with a user's message. If the leaf is a user's message that nothing answered,
     /// because a run failed, the new one takes its place beside it, so that roles alternate; the old
-    /// one stays in the tree. A message that names its parent itself hangs there.
+    /// one stays in the tree, with the labels behind it. A message that names its parent itself hangs there.
     pub fn begin_turn(
         &mut self,
         session: &NativeSession,

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::none_if_empty;
+
 /// What forgetting a session removes, or would remove.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ForgetReport {
@@ -38,7 +40,8 @@ pub struct ForgetReport {
 pub struct ForgottenSession {
     /// Whose session it is.
     pub format: String,
-    /// The agent's name; empty where the format has no agents.
+    /// The agent's name; empty where the format has no agents, and `null` in JSON.
+    #[serde(serialize_with = "none_if_empty")]
     pub agent: String,
     /// Its id.
     pub session_id: String,

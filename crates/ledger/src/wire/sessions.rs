@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::none_if_empty;
+
 /// One session of the index.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Session {
@@ -11,7 +13,8 @@ pub struct Session {
     pub key: Option<String>,
     /// Which format it is written in.
     pub format: String,
-    /// The agent that it belongs to; empty where the format has no agents.
+    /// The agent that it belongs to; empty where the format has no agents, and `null` in JSON.
+    #[serde(serialize_with = "none_if_empty")]
     pub agent: String,
     /// `transcript`, `agent`, `subagent` or `prompt_history`.
     pub part: String,

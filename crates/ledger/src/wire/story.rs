@@ -9,6 +9,8 @@ use quipu_transcript::story::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::none_if_empty;
+
 /// What is known of a session as a whole.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct StoryHead {
@@ -16,7 +18,8 @@ pub struct StoryHead {
     pub id: String,
     /// Whose session it is.
     pub format: String,
-    /// The agent's name; empty where the format has no agents.
+    /// The agent's name; empty where the format has no agents, and `null` in JSON.
+    #[serde(serialize_with = "none_if_empty")]
     pub agent: String,
     /// The key that last led to it.
     pub key: Option<String>,

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::none_if_empty;
+
 /// Tokens and cost, by group and together.
 #[derive(Debug, Clone)]
 pub struct UsageReport {
@@ -54,7 +56,8 @@ pub struct UsageLine {
 pub struct UsageSession {
     /// `claude-code`, `openclaw`.
     pub format: String,
-    /// Empty where the format has no agents.
+    /// Empty where the format has no agents, and `null` in JSON.
+    #[serde(serialize_with = "none_if_empty")]
     pub agent: String,
     /// Where it worked.
     pub cwd: Option<String>,

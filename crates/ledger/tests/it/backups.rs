@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use quipu_ledger::store::Store;
 use quipu_ledger::wire::BackupReport;
 use quipu_ledger::{BackupTarget, Error, Ledger, Trouble};
 use quipu_torture::Prng;
@@ -74,6 +75,37 @@ fn r111_a_backup_is_the_ledger_in_one_file() {
     assert_eq!(status.ledger.records, report.records);
     fs::set_permissions(home.scratch("disk"), fs::Permissions::from_mode(0o700)).unwrap();
     assert_eq!(names(&home.scratch("disk")), ["copy.db"]);
+}
+
+/// Whoever asks, root included: a backup stays what it is, until it is put in a ledger's place.
+#[test]
+fn a_backup_is_not_written_to() {
+    let home = collected();
+    let to = target(&home);
+    back_up(&home, &to).unwrap();
+    let before = fs::read(&to).unwrap();
+    let refused = |error: Error| {
+        assert!(matches!(error, Error::IsBackup { .. }), "{error:?}");
+        assert_eq!(error.trouble(), Trouble::ReadOnly);
+    };
+    refused(Ledger::open(&to).unwrap_err());
+    refused(Store::open(&to).unwrap_err());
+    let reading = Ledger::open_read_only(&to).unwrap();
+    refused(Ledger::open(&to).unwrap_err());
+    drop(reading);
+    assert_eq!(names(&home.scratch("disk")), ["copy.db"]);
+    assert!(fs::read(&to).unwrap() == before, "it was written to");
+
+    // By hand.
+    let now = everything(&home, &home.ledger_path());
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(home.folder().join(format!("data/ledger.db{suffix}")));
+    }
+    fs::copy(&to, home.ledger_path()).unwrap();
+    home.append(MAIN, line("user", &uuid(7), None, "later"));
+    home.sync_and_check();
+    assert!(everything(&home, &home.ledger_path()) != now);
+    assert_eq!(home.hits("later"), 1);
 }
 
 #[test]

@@ -507,6 +507,48 @@ fn a_leaf_that_is_a_reset_reads_back_with_what_follows_it() {
     }
 }
 
+/// Numbers that no float holds, in fields of every shape, are written as they were, whether the
+/// session is collected or imported.
+#[test]
+fn numbers_of_an_index_stay_as_they_were_written() {
+    const BIG: &str = "18446744073709551617";
+    let line = "{\"type\":\"message\",\"id\":\"e\",\"parentId\":null,\"timestamp\":\"2026-01-01T00:00:01Z\",\
+        \"message\":{\"role\":\"user\",\"content\":\"x\"}}\n";
+    let flat = format!(
+        r#"{{"agent:a:main": {{"sessionId": "s", "updatedAt": 1770199200000.25, "tokenCount": {BIG},
+            "inputTokens": {BIG}, "outputTokens": 1E5, "cacheRead": 9007199254740993, "x": [{BIG}]}}}}"#
+    );
+    let nested = format!(
+        r#"{{"version": 1, "agents": {{"agent:b:main": {{"sessionId": "s", "updatedAt": {BIG},
+            "tokenCounts": {{"inputTokens": {BIG}, "q": 1E5}}}}}}}}"#
+    );
+    let home = Home::new();
+    for (agent, index) in [("a", flat), ("b", nested)] {
+        let base = format!(".openclaw/agents/{agent}/sessions");
+        home.write(&format!("{base}/s.jsonl"), line);
+        home.write(&format!("{base}/sessions.json"), index);
+    }
+    home.sync();
+    let other = Home::new();
+    let mut store = Store::open(&other.ledger_path()).unwrap();
+    import(&mut store, &home.path(".openclaw"));
+    for ledger in [&home.open(), store.ledger().unwrap()] {
+        let plan = openclaw::plan(ledger, &sessions(ledger)).unwrap();
+        let written: String =
+            plan.indexes().unwrap().into_iter().map(|(_, fields)| fields.pretty()).collect();
+        for part in [
+            "\"updatedAt\": 1770199200000.25".to_owned(),
+            format!("\"totalTokens\": {BIG}"),
+            format!("\"inputTokens\": {BIG},\n    \"outputTokens\": 1E5"),
+            "\"cacheRead\": 9007199254740993".to_owned(),
+            format!("\"inputTokens\": {BIG},\n    \"q\": 1E5"),
+            format!("\"updatedAt\": {BIG}"),
+        ] {
+            assert!(written.contains(&part), "{part}: {written}");
+        }
+    }
+}
+
 #[test]
 fn what_an_index_says_is_kept_as_it_was_written_or_named() {
     let home = Home::new();

@@ -93,3 +93,42 @@ fn short_ids_say_nothing() {
         assert_eq!(quipu_ledger::session(&ledger, row).unwrap().unwrap().fork_of, None);
     }
 }
+
+/// A fork names its parent's file as it was called then. Whatever the file is called now, the parent
+/// is named by the id that the ledger knows it by, and it knows its fork.
+#[test]
+fn a_parent_under_another_name_is_found_by_its_id() {
+    let parent = "01a1e05d-bbc4-788e-93f0-09582f985242";
+    let child = "01a1e05d-bbc9-7c45-9671-32b22988921d";
+    let fixture = |name: &str| {
+        std::fs::read(fixtures("context").join(format!("oc71/12-forked-{name}.jsonl"))).unwrap()
+    };
+    // The header's id, pi's name before it, and one that says nothing; other agents are not meant.
+    for name in [parent.to_owned(), format!("before_{parent}"), "12-forked-parent".to_owned()] {
+        let home = Home::quick();
+        home.write(&format!(".openclaw/agents/main/sessions/{child}.jsonl"), fixture("child"));
+        home.write(&format!(".openclaw/agents/other/sessions/{parent}.jsonl"), fixture("parent"));
+        home.sync();
+        let ledger = home.open();
+        let fork_of = |ledger: &Ledger| {
+            let row = find_session(ledger, child).unwrap();
+            let listed = quipu_ledger::session(ledger, row).unwrap().unwrap().fork_of;
+            assert_eq!(Story::open(ledger, row).unwrap().head().fork_of, listed);
+            let tree = quipu_ledger::tree(ledger, child).unwrap();
+            assert_eq!(tree[0].session, listed);
+            listed
+        };
+        let written = format!("2026-11-15T18-00-01-732Z_{parent}");
+        assert_eq!(fork_of(&ledger), Some(written), "{name}");
+
+        home.write(&format!(".openclaw/agents/main/sessions/{name}.jsonl"), fixture("parent"));
+        home.sync();
+        let ledger = home.open();
+        assert_eq!(fork_of(&ledger), Some(name.clone()));
+        let tree = quipu_ledger::tree(&ledger, &format!("main/{name}")).unwrap();
+        let fork = tree.iter().find(|line| line.session.as_deref() == Some(child)).unwrap();
+        assert_eq!((fork.kind, fork.first.is_some()), ("fork", true));
+        let others = quipu_ledger::tree(&ledger, &format!("other/{parent}")).unwrap();
+        assert!(others.iter().all(|line| line.session.as_deref() != Some(child)), "{others:#?}");
+    }
+}

@@ -37,6 +37,7 @@ mod restores;
 mod rewrites;
 mod rows;
 mod search;
+mod search_queued;
 mod secrets;
 mod senders;
 mod sessions;

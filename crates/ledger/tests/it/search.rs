@@ -96,8 +96,11 @@ fn every_word_of_the_index_finds_all_its_entries() {
             let newer: Option<i64> = conn
                 .query_row(
                     "SELECT coalesce(superseded_by,
-                                     (SELECT result FROM tool_call_rows WHERE output = ?1))
-                       FROM entry_rows WHERE id = ?1",
+                                     (SELECT result FROM tool_call_rows WHERE output = ?1),
+                                     (SELECT min(m.id) FROM messages m
+                                       WHERE type = 'queue-operation' AND m.session = entries.session
+                                         AND m.id > ?1 AND m.role = 'user'))
+                       FROM entries WHERE id = ?1",
                     [entry],
                     |row| row.get(0),
                 )

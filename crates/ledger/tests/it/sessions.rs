@@ -1,9 +1,11 @@
 //! The index of sessions, and projects by name.
 
+use std::ops::ControlFlow;
+
 use crate::home::*;
 use quipu_ledger::{
-    Error, Filter, Generations, Ledger, Sessions, Story, What, find_session, projects, restore,
-    sessions,
+    Choice, Error, Filter, Generations, Ledger, Sessions, Story, What, find_session, projects,
+    restore, sessions,
 };
 use quipu_transcript::project::Name;
 
@@ -442,6 +444,8 @@ fn a_lost_session_is_listed_by_what_its_prompts_say() {
     assert_eq!(session.started_at, Some(1_770_193_116_000));
     assert_eq!(session.updated_at, Some(1_770_193_356_000));
     assert_eq!((listed[1].title.as_deref(), listed[1].cwd.as_deref()), (Some("/clear"), None));
+    // Each prompt was a turn, whatever became of it.
+    assert_eq!((session.turns, listed[1].turns), (4, 1));
     assert_eq!(of_project(&home, "tidepool"), ["lost-1"]);
     let ledger = home.open();
     let projects = projects(&ledger, &Filter::default()).unwrap();
@@ -450,6 +454,16 @@ fn a_lost_session_is_listed_by_what_its_prompts_say() {
     assert_eq!(story.head().title.as_deref(), Some("when is low tide?"));
     assert_eq!(story.head().cwd.as_deref(), Some("/home/a/tidepool"));
     assert_eq!(story.head().project.as_deref(), Some("tidepool"));
+    assert_eq!(story.head().turns, 4);
+    let mut told = Vec::new();
+    let third = Choice { turn: Some(3), ..Choice::default() };
+    story
+        .tell(&third, &mut |item| {
+            told.push((item.turn, item.words().into_owned()));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(told, [(Some(3), "and tomorrow?".to_owned())]);
 }
 
 /// Whatever is printed as a sub-agent's name means it, also inside a workflow's run.

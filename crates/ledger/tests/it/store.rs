@@ -95,6 +95,31 @@ fn r91_a_turn_begun_on_an_unanswered_prompt_takes_its_place() {
     assert!(matches!(lost, Err(Error::NoMatch { .. })));
 }
 
+/// Also where something was noted behind it, whether that is in the projection yet or not.
+#[test]
+fn labels_and_names_are_no_answer() {
+    for settles in [false, true] {
+        let home = Home::quick();
+        let (mut store, session) = store(&home);
+        store.append(&session, &answer("hello"), Append::default()).unwrap();
+        let lost = store.begin_turn(&session, &user("lost"), Append::default()).unwrap();
+        store.label(&session, &lost.id, Some("here"), Append::default()).unwrap();
+        let name = json!({"type": "session_info", "name": "talk"}).to_string();
+        store.append(&session, &name, Append::default()).unwrap();
+        if settles {
+            store.settle().unwrap();
+        }
+        store.begin_turn(&session, &user("again"), Append::default()).unwrap();
+        assert_eq!(said(&mut store, &session, None), ["hello", "again"]);
+        store.append(&session, &answer("yes"), Append::default()).unwrap();
+        store.label(&session, &lost.id, None, Append::default()).unwrap();
+        store.begin_turn(&session, &user("next"), Append::default()).unwrap();
+        assert_eq!(said(&mut store, &session, None), ["hello", "again", "yes", "next"]);
+        drop(store);
+        home.assert_sound();
+    }
+}
+
 #[test]
 fn a_wrong_leaf_is_a_conflict_that_names_the_right_one() {
     let home = Home::quick();
@@ -795,9 +820,16 @@ fn the_store_does_what_a_simple_model_does() {
                     }
                     Act::Begin => {
                         let done = store.begin_turn(&session, &user(&text), plain).unwrap();
-                        let parent = match model.leaf {
-                            Some(leaf) if users[leaf] => model.entries[leaf].1,
-                            leaf => leaf,
+                        // Labels are no answer.
+                        let mut last = model.leaf;
+                        while let Some((_, parent, None, false)) =
+                            last.map(|at| model.entries[at].clone())
+                        {
+                            last = parent;
+                        }
+                        let parent = match last {
+                            Some(last) if users[last] => model.entries[last].1,
+                            _ => model.leaf,
                         };
                         model.put(&done.id, parent, Some(text), false);
                         users.push(true);

@@ -253,3 +253,30 @@ fn copies_are_sessions_of_their_own_where_they_hold_more() {
     assert!(told(&home, ".openclaw").values().all(|file| file.added == 0));
     home.assert_rebuilds();
 }
+
+/// Two spellings of one conversation are two keys, each with its session, as they are for OpenClaw;
+/// where there is one of them, either leads to it.
+#[test]
+fn dm_and_direct_lead_to_their_own_sessions() {
+    let home = Home::quick();
+    let folder = home.scratch(FOLDER);
+    fs::create_dir_all(&folder).unwrap();
+    let mut index = serde_json::Map::new();
+    for (number, key) in ["telegram:dm:1", "telegram:direct:1", "telegram:dm:2"].iter().enumerate()
+    {
+        fs::write(folder.join(format!("{}.jsonl", id(number))), transcript(number, 2)).unwrap();
+        index.insert(format!("agent:main:{key}"), json!({"sessionId": id(number), "updatedAt": 1}));
+    }
+    fs::write(folder.join("sessions.json"), json!(index).to_string()).unwrap();
+    import(&home);
+    let store = Store::open(&home.ledger_path()).unwrap();
+    for (key, number) in [
+        ("telegram:dm:1", 0),
+        ("telegram:direct:1", 1),
+        ("telegram:dm:2", 2),
+        ("telegram:direct:2", 2),
+    ] {
+        let row = store.find(&format!("agent:main:{key}")).unwrap();
+        assert_eq!(store.session(row).unwrap().id, id(number), "{key}");
+    }
+}

@@ -127,6 +127,32 @@ fn parallel_calls_are_no_forks() {
     assert_eq!(lines[0].last.as_deref(), Some("u2"));
 }
 
+/// What goes into a queue or out of it is no entry of the conversation.
+#[test]
+fn queued_words_are_no_nodes() {
+    let line =
+        |rest: &str| format!(r#"{{"sessionId":"00000001-0000-4000-8000-000000000001",{rest}}}"#);
+    let lines = [
+        r#""type":"user","uuid":"u1","parentUuid":null,"message":{"role":"user","content":"start"}"#,
+        r#""type":"queue-operation","operation":"enqueue","content":"then ship it""#,
+        r#""type":"queue-operation","operation":"enqueue","content":"and rest""#,
+        r#""type":"queue-operation","operation":"dequeue""#,
+        r#""type":"user","uuid":"u2","parentUuid":"u1","message":{"role":"user","content":"then ship it"}"#,
+        r#""type":"queue-operation","operation":"remove","content":"wait""#,
+        r#""type":"user","message":{"role":"user","content":"no parent"}"#,
+        r#""type":"queue-operation","operation":"enqueue","content":"bye""#,
+    ];
+    let lines: Vec<String> = lines.iter().map(|rest| line(rest)).collect();
+    // Also where the last line has no newline yet.
+    for end in ["\n", ""] {
+        let home = collected(MAIN, text(&lines).trim_end().to_owned() + end);
+        home.sync();
+        let drawn = tree(&home.open(), SESSION).unwrap();
+        assert_eq!(drawn.len(), 1, "{drawn:#?}");
+        assert_eq!((drawn[0].entries, drawn[0].turns), (3, 3), "{drawn:#?}");
+    }
+}
+
 #[test]
 fn a_branch_is_the_way_from_the_root_and_what_hangs_off_it() {
     let home = collected(MAIN, parallel());

@@ -1,8 +1,12 @@
 //! Last lines without a newline: they count as if it had come, and nothing changes when it comes.
 
+use std::ops::ControlFlow;
+
 use quipu_ledger::wire::Session;
-use quipu_ledger::{Filter, Ledger, Story, UsageBy};
+use quipu_ledger::{Choice, Filter, Ledger, SearchRequest, Story, UsageBy};
 use quipu_transcript::prices::Prices;
+use quipu_transcript::search::query;
+use quipu_transcript::story::StoryItem;
 use serde_json::Value;
 
 use crate::home::*;
@@ -65,6 +69,24 @@ fn drawn(home: &Home, id: &str) -> Vec<String> {
     drawn.collect()
 }
 
+/// What each entry of a session says, with the number of its turn; then its last turn alone.
+fn turns(story: &Story<'_>) -> Vec<(Option<u64>, String)> {
+    let mut told = Vec::new();
+    let mut hear = |choice: &Choice| {
+        story
+            .tell(choice, &mut |item: &StoryItem<'_>| {
+                told.push((item.turn, item.words().into_owned()));
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+    };
+    hear(&Choice::default());
+    if story.head().turns > 0 {
+        hear(&Choice { turn: Some(story.head().turns), ..Choice::default() });
+    }
+    told
+}
+
 /// Compares lists of objects, and names the fields that differ.
 #[track_caller]
 fn same(torn: &Value, whole: &Value, when: &str) {
@@ -106,6 +128,7 @@ fn check(files: &[(String, String)]) -> Home {
                 let ledger = [&torn, &whole].map(|home| home.open());
                 let [torn, whole] =
                     ledger.each_ref().map(|ledger| Story::find(ledger, &session.id).unwrap());
+                assert_eq!(turns(&torn), turns(&whole), "{when}");
                 let told = |story: &Story<'_>| {
                     let head = story.head();
                     (head.updated_at, head.entries, head.turns, head.tool_calls)
@@ -181,6 +204,25 @@ fn a_prompt_and_a_call_are_there() {
     let back = |line: String| line.replacen(r#""parentUuid":null"#, parent, 1);
     let lines = [asked(1, "a"), back(said(2, "m2", LATER, 5)), back(asked(3, "b"))];
     check(&[(session(1), lines.concat())]);
+}
+
+/// A hit in a last line names the turn that the line will begin.
+#[test]
+fn a_prompt_is_found_in_its_own_turn() {
+    let home = Home::quick();
+    let lines = asked(1, "one") + &said(2, "m2", LATER, 5) + &asked(3, "a needle");
+    home.write(&session(1), lines.trim_end());
+    home.sync();
+    home.sync();
+    let turn = |word: &str| {
+        let query = query::parse(word, &"2026-11-16T08:30:00[UTC]".parse().unwrap()).unwrap();
+        let request = SearchRequest { query, ..SearchRequest::default() };
+        quipu_ledger::search(&home.open(), &request).unwrap().hits[0].turn
+    };
+    assert_eq!((turn("one"), turn("needle")), (Some(1), Some(2)));
+    home.append(&session(1), "\n");
+    home.sync();
+    assert_eq!(turn("needle"), Some(2));
 }
 
 /// A copy of a file whose last line is there already adds nothing.

@@ -77,14 +77,11 @@ impl<'c> Page<'c> {
             head.started_at.map(minute),
         ];
         let facts: Vec<String> = facts.into_iter().flatten().collect();
+        let id = Text::of(Look::Dim, format!("{} · {}", head.id, count(head.turns, "turn")));
         let id = match head.state.as_str() {
-            "lost" => Text::of(Look::Dim, &head.id)
-                .with(Look::Warning, " · lost: only its prompts are known"),
-            state => {
-                let turns = count(head.turns, "turn");
-                let id = Text::of(Look::Dim, format!("{} · {turns}", head.id));
-                if state == "live" { id } else { id.with(Look::Warning, format!(" · {state}")) }
-            }
+            "live" => id,
+            "lost" => id.with(Look::Warning, " · lost: only its prompts are known"),
+            state => id.with(Look::Warning, format!(" · {state}")),
         };
         self.context.output.line(Text::of(Look::Bold, title(head, self.width())))?;
         for line in joined(&facts, self.room(0)) {

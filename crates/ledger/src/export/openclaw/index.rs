@@ -121,9 +121,15 @@ fn finished(mut fields: Fields, session: &Planned) -> (Fields, i64) {
             fields.put(&name, &time.0);
         }
     }
-    let said = fields.get("updatedAt").as_ref().and_then(Value::as_i64);
-    let updated = said.or(session.updated_at).or(session.started_at).unwrap_or(0);
-    fields.put("updatedAt", &updated);
+    let said = fields.get("updatedAt");
+    let time = said
+        .as_ref()
+        .and_then(|said| said.as_i64().or_else(|| Some(Timestamp::from_number(said.as_f64()?)?.0)));
+    let updated = time.or(session.updated_at).or(session.started_at).unwrap_or(0);
+    // Any number is one to its readers.
+    if !said.is_some_and(|said| said.is_number()) {
+        fields.put("updatedAt", &updated);
+    }
     if session.stem != session.session_id {
         fields.put("sessionFile", &format!("{}.jsonl", session.stem));
     }

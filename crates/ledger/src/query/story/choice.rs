@@ -122,7 +122,10 @@ impl<'c> Chosen<'c> {
         }
         let is_welded = || row.id.seq().is_some_and(|seq| self.welded.contains(&seq));
         row.may_speak()
-            && (self.turn.is_none() || row.turn == self.turn || row.is_repeated || is_welded())
+            && (self.turn.is_none()
+                || row.turn.or(Some(row.id)) == self.turn
+                || row.is_repeated
+                || is_welded())
     }
 
     /// Whether an entry is on the branch. What hangs off the way and is no way of its own belongs

@@ -4,6 +4,7 @@ use rusqlite::Connection;
 
 use crate::Result;
 use crate::ids::SessionRow;
+use crate::query::parents::Parents;
 use crate::query::{forks, listed, lost, prompts, tails};
 use crate::wire::StoryHead;
 
@@ -51,9 +52,10 @@ pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> 
             })
         },
     )?;
-    if head.fork_of.is_none() {
-        head.fork_of = forks::original(conn, session)?;
-    }
+    head.fork_of = match head.fork_of {
+        Some(said) => Some(Parents::default().name(conn, session, said)?),
+        None => forks::original(conn, session)?,
+    };
     for tail in tails::of(conn, session)? {
         head.updated_at = head.updated_at.max(tail.entry.time);
         head.started_at = [head.started_at, tail.entry.time].into_iter().flatten().min();
@@ -69,6 +71,9 @@ pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> 
     }
     let known = lost::prompts(conn, session, prompts::LONGEST_PROMPT)?;
     head.first_prompt = head.first_prompt.or_else(|| known.first().cloned());
+    if head.state == lost::LOST {
+        head.turns = known.len() as u64;
+    }
     if head.title.is_none() {
         head.title = lost::telling(&known).cloned();
     }

@@ -2,6 +2,7 @@
 //! they started.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 
 use foldhash::{HashMap, HashMapExt};
 use quipu_transcript::format;
@@ -17,6 +18,7 @@ use crate::Result;
 use crate::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow};
 use crate::project::family::works_for;
 use crate::project::toolbox::CallId;
+use crate::query::{lost, tails};
 
 /// What is known of the session as a whole.
 pub(super) struct Learned<'c> {
@@ -75,7 +77,9 @@ impl<'c> Learned<'c> {
             item.id = Some(Cow::Owned(own.clone()));
         }
         self.last = Some((row.id, own));
-        item.turn = row.turn.and_then(|turn| self.turn(turn));
+        // Prompts of a list do not know that they are turns.
+        item.turn = self.turn(row.turn.unwrap_or(row.id));
+        item.is_prompt |= item.turn.is_some() && row.turn.is_none();
         item.is_provisional = row.id.seq().is_none();
         if self.plan.was_rewritten
             && let Some(seq) = row.id.seq()
@@ -157,7 +161,14 @@ pub(super) fn turns(conn: &Connection, session: SessionRow, plan: &Plan) -> Resu
         .prepare_cached("SELECT id FROM turns WHERE session = ?1")?
         .query_map([session], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
+    if turns.is_empty() {
+        turns = lost::turns(conn, session)?;
+    }
     turns.sort_by_cached_key(|turn| (plan.position(*turn), turn.0));
+    // A last line without a newline begins the turn that it will begin.
+    let mut waiting = tails::of(conn, session)?;
+    waiting.sort_by_key(|tail| Reverse(tail.id.0));
+    turns.extend(waiting.iter().filter(|tail| tail.is_prompt()).map(|tail| tail.id));
     Ok(turns)
 }
 

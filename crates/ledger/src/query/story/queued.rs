@@ -14,10 +14,10 @@ use super::rows::Row;
 use crate::Result;
 use crate::ids::{EntryId, SessionRow};
 
-/// The lines that the human said in a session, each by its hash, with the last place where it
-/// stands. Read when the first queued words are met: most sessions have none.
+/// What the human said in a session. Read when the first queued words are met: most sessions have
+/// none.
 #[derive(Default)]
-pub(super) struct Said(Option<HashMap<u64, u64>>);
+pub(super) struct Said(Option<Lines>);
 
 impl Said {
     /// Unfolds queued words that nothing behind them says again.
@@ -34,15 +34,9 @@ impl Said {
         }
         let said = match &mut self.0 {
             Some(said) => said,
-            none => none.insert(read(conn, session, plan)?),
+            none => none.insert(Lines::read(conn, session, plan)?),
         };
-        // Prompts that waited together come back as one, so lines are compared and not texts.
-        let is_said_again = {
-            let words = item.words();
-            let mut lines = lines(&words).peekable();
-            lines.peek().is_some()
-                && lines.all(|line| said.get(&line).is_some_and(|last| *last > row.position))
-        };
+        let is_said_again = said.again(&item.words(), row.position).is_some();
         if !is_said_again {
             item.folded = None;
         }
@@ -50,26 +44,59 @@ impl Said {
     }
 }
 
-fn read(conn: &Connection, session: SessionRow, plan: &Plan) -> Result<HashMap<u64, u64>> {
-    let mut said = HashMap::new();
-    let mut statement = conn.prepare_cached(
-        "SELECT e.id, m.text
-           FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
-          CROSS JOIN message_texts m ON m.id = e.id
-          WHERE e.session = ?1 AND k.role IN ('user', 'tool') AND e.superseded_by IS NULL",
-    )?;
-    let mut rows = statement.query([session])?;
-    while let Some(row) = rows.next()? {
-        let entry: EntryId = row.get(0)?;
-        let position = plan.position(entry);
-        if let Ok(text) = row.get_ref(1)?.as_str() {
-            for line in lines(text) {
-                let last = said.entry(line).or_insert(position);
-                *last = position.max(*last);
+/// The same for whoever does not tell the session.
+pub(crate) struct Queue {
+    plan: Plan,
+    said: Lines,
+}
+
+impl Queue {
+    pub(crate) fn of(conn: &Connection, session: SessionRow) -> Result<Queue> {
+        let plan = Plan::of(conn, session)?;
+        let said = Lines::read(conn, session, &plan)?;
+        Ok(Queue { plan, said })
+    }
+
+    /// The entries that say again what was queued; `None` if part of it is said nowhere.
+    pub(crate) fn again(&self, queued: EntryId, words: &str) -> Option<Vec<EntryId>> {
+        self.said.again(words, self.plan.position(queued))
+    }
+}
+
+/// The lines that the human said in a session, each by its hash, with the last place where it stands
+/// and the entry there. Prompts that waited together come back as one, so lines are compared and not
+/// texts.
+struct Lines(HashMap<u64, (u64, EntryId)>);
+
+impl Lines {
+    fn read(conn: &Connection, session: SessionRow, plan: &Plan) -> Result<Lines> {
+        let mut said = HashMap::new();
+        let mut statement = conn.prepare_cached(
+            "SELECT e.id, m.text
+               FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
+              CROSS JOIN message_texts m ON m.id = e.id
+              WHERE e.session = ?1 AND k.role IN ('user', 'tool') AND e.superseded_by IS NULL",
+        )?;
+        let mut rows = statement.query([session])?;
+        while let Some(row) = rows.next()? {
+            let entry: EntryId = row.get(0)?;
+            let place = (plan.position(entry), entry);
+            if let Ok(text) = row.get_ref(1)?.as_str() {
+                for line in lines(text) {
+                    let last = said.entry(line).or_insert(place);
+                    *last = place.max(*last);
+                }
             }
         }
+        Ok(Lines(said))
     }
-    Ok(said)
+
+    /// The entries that say all of this behind a position.
+    fn again(&self, words: &str, position: u64) -> Option<Vec<EntryId>> {
+        let behind = |line| self.0.get(&line).filter(|last| last.0 > position).map(|last| last.1);
+        let entries: Vec<EntryId> = lines(words).map(behind).collect::<Option<_>>()?;
+        (!entries.is_empty()).then_some(entries)
+    }
 }
 
 /// The hashes of the lines that say something.

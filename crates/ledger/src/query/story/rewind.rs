@@ -63,6 +63,10 @@ impl<'c> Rewinds<'c> {
         response: Option<&str>,
         learned: &Learned<'_>,
     ) -> Result<Option<Rewind>> {
+        if item.is_prompt && row.turn.is_none() {
+            // A prompt of a list hangs off nothing, and nobody knows what it left.
+            return Ok(None);
+        }
         // An answer that says of no response that it is of it is one by itself.
         let is_other_answer = is_answer(item)
             && !self.spoken_in.entries.is_empty()

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::plan::{Plan, Run};
 use crate::Result;
 use crate::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow};
+use crate::query::tails;
 
 /// So many rows are read at a time.
 const PAGE: i64 = 512;
@@ -195,6 +196,12 @@ pub(super) fn provisional(conn: &Connection, session: SessionRow) -> Result<Vec<
         .prepare_cached(&sql)?
         .query_map([session], Row::from_sql)?
         .collect::<Result<_, _>>()?;
-    rows.iter_mut().for_each(|row| row.position = u64::MAX);
+    let waiting = if rows.is_empty() { Vec::new() } else { tails::of(conn, session)? };
+    for row in &mut rows {
+        row.position = u64::MAX;
+        if let Some(tail) = waiting.iter().find(|tail| tail.id == row.id) {
+            row.turn = tail.own_turn();
+        }
+    }
     Ok(rows)
 }

@@ -12,6 +12,9 @@ use crate::Result;
 use crate::ids::{EntryId, SessionRow};
 use crate::query::tails::{self, Tail};
 
+/// The type of lines about what waits until the agent has time.
+const QUEUED: &str = "queue-operation";
+
 /// An entry.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
@@ -54,7 +57,8 @@ impl Notable {
     }
 }
 
-/// All entries of a session that are nodes of its tree.
+/// All entries of a session that are nodes of its tree. What goes into a queue or out of it is
+/// none; it becomes one as a prompt.
 #[derive(Debug)]
 pub(super) struct Nodes {
     nodes: Vec<Node>,
@@ -178,6 +182,12 @@ impl Nodes {
                 continue;
             }
             let type_name: String = row.get(6)?;
+            let has_words: bool = row.get(8)?;
+            let parent: Option<EntryId> = row.get(1)?;
+            if type_name == QUEUED {
+                parent.and_then(|parent| newer.insert(id, parent));
+                continue;
+            }
             let notable = match &*type_name {
                 _ if row.get(9)? || tail.is_some_and(Tail::is_compaction) => {
                     Some(Notable::Compaction)
@@ -188,8 +198,6 @@ impl Nodes {
             };
             let is_prompt =
                 row.get::<_, Option<EntryId>>(4)? == Some(id) || tail.is_some_and(Tail::is_prompt);
-            let has_words: bool = row.get(8)?;
-            let parent = row.get(1)?;
             parents.push(match tail {
                 Some(tail) => tail.parent(conn, parent)?,
                 None => parent,
@@ -213,7 +221,7 @@ impl Nodes {
                 is_begun: is_prompt || notable == Some(Notable::BranchSummary),
             });
         }
-        // Whoever hangs off an older version hangs off the newest.
+        // Whoever hangs off an older version hangs off the newest, and off a queue nobody does.
         for parent in parents.iter_mut().flatten() {
             for _ in 0..newer.len() {
                 let Some(version) = newer.get(&*parent) else { break };

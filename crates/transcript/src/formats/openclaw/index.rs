@@ -194,7 +194,7 @@ fn take(index: &mut Index, key: &str, raw: &RawValue, all: bool) {
             Err(_) => bad_field(index, "a value that cannot be read"),
         }
     }
-    normalise(&mut fields);
+    normalise(&mut fields, &mut written);
     written.retain(|name, value| match fields.contains_key(name) {
         // Two fields were made of it.
         true => name != "model" || !value.starts_with('{'),
@@ -209,8 +209,8 @@ fn take(index: &mut Index, key: &str, raw: &RawValue, all: bool) {
     });
 }
 
-/// Gives the fields of the older shapes the names of the newest.
-fn normalise(fields: &mut Map<String, Value>) {
+/// Gives the fields of the older shapes the names of the newest, and what was written of them, too.
+fn normalise(fields: &mut Map<String, Value>, written: &mut BTreeMap<String, String>) {
     for (old, new) in [
         ("activeSessionId", "sessionId"),
         ("tokenCount", "totalTokens"),
@@ -222,6 +222,9 @@ fn normalise(fields: &mut Map<String, Value>) {
             && let Some(value) = fields.remove(old)
         {
             fields.insert(new.to_owned(), value);
+            if let Some(raw) = written.remove(old) {
+                written.insert(new.to_owned(), raw);
+            }
         }
     }
     if let Some(Value::Object(model)) = fields.get("model") {
@@ -232,8 +235,15 @@ fn normalise(fields: &mut Map<String, Value>) {
         fields.insert("model".to_owned(), model.unwrap_or(Value::Null));
     }
     if let Some(Value::Object(counts)) = fields.remove("tokenCounts") {
+        let raw = written.remove("tokenCounts").unwrap_or_default();
+        let raw: BTreeMap<String, &RawValue> = serde_json::from_str(&raw).unwrap_or_default();
         for (name, count) in counts {
-            fields.entry(name).or_insert(count);
+            if !fields.contains_key(&name) {
+                if let Some(raw) = raw.get(&name) {
+                    written.insert(name.clone(), raw.get().to_owned());
+                }
+                fields.insert(name, count);
+            }
         }
     }
 }
