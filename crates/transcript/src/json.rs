@@ -29,7 +29,17 @@ pub(crate) fn object<'de, T: Fields<'de>>(
     json: &'de [u8],
     odd: &mut Odd,
 ) -> serde_json::Result<Box<T>> {
-    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    // A line that is looked through once need not be looked through string by string.
+    match std::str::from_utf8(json) {
+        Ok(text) => read_object(serde_json::Deserializer::from_str(text), odd),
+        Err(_) => read_object(serde_json::Deserializer::from_slice(json), odd),
+    }
+}
+
+fn read_object<'de, R: serde_json::de::Read<'de>, T: Fields<'de>>(
+    mut deserializer: serde_json::Deserializer<R>,
+    odd: &mut Odd,
+) -> serde_json::Result<Box<T>> {
     let mut value = Box::<T>::default();
     deserializer.deserialize_map(ObjectVisitor { odd, into: &mut *value })?;
     deserializer.end()?;

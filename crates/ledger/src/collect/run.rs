@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -63,7 +63,7 @@ impl Run<'_> {
             .min(units.len());
         let readers = Readers {
             path: self.ledger.path().to_owned(),
-            is_unnamed: self.ledger.is_unnamed(),
+            empty: self.ledger.empty(),
             roots: self.roots,
             jobs: self.jobs,
             units: &units,
@@ -210,7 +210,8 @@ fn units(jobs: &[Job]) -> Vec<std::ops::Range<usize>> {
 /// What the reading threads share.
 struct Readers<'a> {
     path: PathBuf,
-    is_unnamed: bool,
+    /// What they see of the ledger while it is built.
+    empty: Option<Arc<[u8]>>,
     roots: &'a [RootPath],
     jobs: &'a [Job],
     units: &'a [std::ops::Range<usize>],
@@ -233,9 +234,9 @@ type Senders = [Mutex<Option<mpsc::Sender<Result<Batch>>>>];
 impl Readers<'_> {
     /// Takes units until there are none left.
     fn run(&self, senders: &Senders) {
-        let mut ledger = match self.is_unnamed {
-            true => Ledger::blank(&self.path),
-            false => Ledger::open_read_only(&self.path),
+        let mut ledger = match &self.empty {
+            Some(empty) => Ledger::in_memory(empty, &self.path),
+            None => Ledger::open_read_only(&self.path),
         };
         let mut reader = Reader::default();
         loop {

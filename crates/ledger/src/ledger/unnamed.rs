@@ -1,6 +1,8 @@
 //! A ledger that is collected into before it has its name (`building`).
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
@@ -10,7 +12,7 @@ use crate::building::{Building, unlogged};
 use crate::lock::{Held, WriteLock};
 use crate::opened::Opened;
 use crate::place::{Found, inspect, make_room};
-use crate::{Error, Result, schema};
+use crate::{Error, Result};
 
 /// How long a ledger is collected into before it has its name: an import that is killed has not lost
 /// more than that, and nobody who wants to open it waits for longer.
@@ -21,6 +23,8 @@ const LONGEST: Duration = Duration::from_secs(2);
 pub(super) struct Unnamed {
     building: Building,
     path: PathBuf,
+    /// What it was when it was empty.
+    empty: Arc<[u8]>,
     since: Instant,
     /// Nobody else builds one meanwhile. After the building: that is gone first.
     _turn: Held,
@@ -42,13 +46,14 @@ impl Ledger {
         }
         let building = Building::begin(path)?;
         let file = building.file().to_owned();
+        let empty = fs::read(&file).map_err(Error::io("read", &file))?.into();
         let (conn, opened) = connect(&file, &file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         unlogged(&conn)?;
         // Nobody else looks: there is no need to ask for the file again with every transaction.
         conn.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         let mut ledger = Ledger::of(file, conn, opened);
-        ledger.unnamed =
-            Some(Unnamed { building, path: path.to_owned(), since: Instant::now(), _turn: turn });
+        let (path, since) = (path.to_owned(), Instant::now());
+        ledger.unnamed = Some(Unnamed { building, path, empty, since, _turn: turn });
         Ok(ledger)
     }
 
@@ -80,14 +85,16 @@ impl Ledger {
         if is_placed { Ok(()) } else { Err(Error::Replaced { path }) }
     }
 
-    /// An empty ledger in memory: what readers of files see of one that is built.
-    pub(crate) fn blank(path: &Path) -> Result<Ledger> {
+    /// What readers of files see of it while it is built: an empty ledger.
+    pub(crate) fn empty(&self) -> Option<Arc<[u8]>> {
+        self.unnamed.as_ref().map(|unnamed| Arc::clone(&unnamed.empty))
+    }
+
+    /// Opens a ledger in memory, to read from it.
+    pub(crate) fn in_memory(bytes: &[u8], path: &Path) -> Result<Ledger> {
         let mut conn = Connection::open_in_memory()?;
+        conn.deserialize_read_exact("main", bytes, bytes.len(), true)?;
         set_up(&conn)?;
-        let tx = conn.transaction()?;
-        schema::migrate_truth(&tx, 0)?;
-        schema::create_projection(&tx)?;
-        tx.commit()?;
         Ok(Ledger::of(path.to_owned(), conn, Opened::at(path)?))
     }
 }
