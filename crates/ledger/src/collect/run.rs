@@ -234,6 +234,7 @@ type Senders = [Mutex<Option<mpsc::Sender<Result<Batch>>>>];
 impl Readers<'_> {
     /// Takes units until there are none left.
     fn run(&self, senders: &Senders) {
+        step_back();
         let mut ledger = match &self.empty {
             Some(empty) => Ledger::in_memory(empty, &self.path),
             None => Ledger::open_read_only(&self.path),
@@ -305,6 +306,14 @@ impl Readers<'_> {
         reader.work.chunks_opened += records.borrow().opened();
         builder.hand_over(is_last)
     }
+}
+
+/// Lets the writer have a core to itself where there are fewer cores than threads: what it is behind
+/// with in the end, it does alone. On Linux the thread alone steps back; elsewhere the whole process
+/// would.
+fn step_back() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::nice(3);
 }
 
 impl Job {

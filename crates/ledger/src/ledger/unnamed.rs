@@ -32,8 +32,7 @@ pub(super) struct Unnamed {
 
 impl Ledger {
     /// Opens the ledger at `path` to collect into it. One that is not there yet comes to stand
-    /// there with the first [`collect`](crate::collect), holding what that found in its first
-    /// seconds; if there is none, never.
+    /// there while something is collected ([`collect`](crate::collect())), and not before.
     pub fn open_to_collect(path: &Path) -> Result<Ledger> {
         let Found::Nothing = inspect(path)? else { return Ledger::open(path) };
         assert_sqlite()?;

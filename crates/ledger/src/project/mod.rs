@@ -31,6 +31,7 @@ mod turns;
 pub(crate) mod usage;
 
 use std::rc::Rc;
+use std::thread;
 
 use quipu_transcript::format::{self, Format, Origin};
 use quipu_transcript::problem::{Problem, ProblemKind};
@@ -178,11 +179,22 @@ impl Fold {
 
     /// Writes what is only in memory. Must come before every commit.
     pub(crate) fn save(&mut self, tx: &Transaction<'_>) -> Result<()> {
-        self.sessions.save(tx)?;
-        self.turns.save(tx)?;
-        self.sessions.recount(tx)?;
+        let page_size = index::page_size(tx)?;
+        let (words, sessions, turns) = (&self.words, &mut self.sessions, &mut self.turns);
+        // Words are merged meanwhile.
+        let pages = thread::scope(|scope| {
+            let merging = words.is_much().then(|| scope.spawn(|| words.merge(page_size)));
+            sessions.save(tx)?;
+            turns.save(tx)?;
+            sessions.recount(tx)?;
+            match merging.map(thread::ScopedJoinHandle::join) {
+                Some(Ok(merged)) => merged,
+                // Whatever that thread has met, this one meets, too.
+                Some(Err(_)) | None => words.merge(page_size),
+            }
+        })?;
         search::merge(tx)?;
-        self.words.write(tx)?;
+        self.words.write(tx, &pages)?;
         self.tips.save(tx)
     }
 

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::postings::{Number, Postings, Sizes, first_bytes};
-use super::segment::Segment;
+use super::segment::{Pages, Segment};
 use crate::ids::EntryId;
 use crate::varint::Bytes;
 use crate::{Error, Result};
@@ -84,8 +84,9 @@ fn head(lists: &[Entries], list: usize, rank: usize) -> Option<Head<'_>> {
     Some(Head { first: first_bytes(word), word, list, rank, entries })
 }
 
-/// Writes all words of all lists, which are in the order of their entries.
-pub(super) fn merge(lists: &[Entries], segment: &mut Segment<'_, '_>) -> Result<()> {
+/// All words of all lists, which are in the order of their entries, in pages of `full` bytes.
+pub(super) fn merge(lists: &[Entries], full: usize) -> Result<Pages> {
+    let mut segment = Segment::new(full);
     let heads = (0..lists.len()).filter_map(|list| head(lists, list, 0));
     let mut heap: BinaryHeap<Head<'_>> = heads.collect();
     let mut word: Option<&[u8]> = None;
@@ -105,7 +106,7 @@ pub(super) fn merge(lists: &[Entries], segment: &mut Segment<'_, '_>) -> Result<
                 continue;
             }
             if word != Some(least.word) {
-                segment.word(least.word)?;
+                segment.word(least.word);
                 word = Some(least.word);
                 last = 0;
             }
@@ -113,14 +114,14 @@ pub(super) fn merge(lists: &[Entries], segment: &mut Segment<'_, '_>) -> Result<
                 return Err(odd("entries are not in order"));
             }
             last = id;
-            segment.entry(id, positions)?;
+            segment.entry(id, positions);
         }
         match head(lists, least.list, least.rank + 1) {
             Some(next) => *least = next,
             None => _ = std::collections::binary_heap::PeekMut::pop(least),
         }
     }
-    Ok(())
+    Ok(segment.finish())
 }
 
 fn odd(why: &str) -> Error {

@@ -24,11 +24,15 @@ use crate::Result;
 use crate::ids::EntryId;
 use merge::{Entries, merge};
 pub(crate) use postings::{Gatherer, Number, Postings};
-use segment::{Output, Segment};
+pub(crate) use segment::Pages;
 use structure::Structure;
+pub(crate) use structure::page_size;
 
 /// More bytes of words do not wait.
 const MOST: usize = 8 << 20;
+
+/// So many bytes of words are merged beside other work.
+const MUCH: usize = 256 << 10;
 
 /// So many pages are merged with what is written, where the index is in very many pieces: several
 /// times as many as are written.
@@ -44,8 +48,9 @@ impl Waiting {
     /// Entries that are named from now on are those of one [`Gatherer`], … If there are too many
     /// words of others, those are written now.
     pub(crate) fn open(&mut self, conn: &Connection) -> Result<()> {
-        if self.lists.iter().map(Entries::weight).sum::<usize>() >= MOST {
-            self.write(conn)?;
+        if self.weight() >= MOST {
+            let pages = self.merge(page_size(conn)?)?;
+            self.write(conn, &pages)?;
         }
         self.lists.push(Entries::default());
         Ok(())
@@ -66,8 +71,23 @@ impl Waiting {
         }
     }
 
-    /// Writes everything into the index. Afterwards nothing waits.
-    pub(crate) fn write(&mut self, conn: &Connection) -> Result<()> {
+    /// True if merging is worth a thread.
+    pub(crate) fn is_much(&self) -> bool {
+        self.weight() >= MUCH
+    }
+
+    /// Everything that waits, in pages of that size. What takes long about writing it needs no ledger.
+    pub(crate) fn merge(&self, page_size: usize) -> Result<Pages> {
+        merge(&self.lists, page_size)
+    }
+
+    fn weight(&self) -> usize {
+        self.lists.iter().map(Entries::weight).sum()
+    }
+
+    /// Writes everything into the index, with the pages that it was merged into. Afterwards nothing
+    /// waits.
+    pub(crate) fn write(&mut self, conn: &Connection, pages: &Pages) -> Result<()> {
         let lists = std::mem::take(&mut self.lists);
         if lists.iter().all(|entries| entries.is_empty()) {
             return Ok(());
@@ -80,7 +100,7 @@ impl Waiting {
         // SQLite keeps everybody but FTS5 from writing to its tables, as a guard against hostile SQL.
         // Nobody else's SQL runs on this connection, and the guard is up again before any other does.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false)?;
-        let written = write(conn, &lists);
+        let written = write(conn, &lists, pages);
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         if written?.is_crowded() {
             conn.prepare_cached("INSERT INTO search (search, rank) VALUES ('merge', ?1)")?
@@ -90,7 +110,7 @@ impl Waiting {
     }
 }
 
-fn write(conn: &Connection, lists: &[Entries]) -> Result<Structure> {
+fn write(conn: &Connection, lists: &[Entries], pages: &Pages) -> Result<Structure> {
     let mut structure = Structure::read(conn)?;
     let origin = structure.origin().cast_signed();
     let mut insert =
@@ -104,17 +124,10 @@ fn write(conn: &Connection, lists: &[Entries]) -> Result<Structure> {
             *sum += u64::from(*size);
         }
     }
-    let id = structure.free_id()?;
-    let mut output = Output {
-        data: conn.prepare_cached("INSERT INTO search_data (id, block) VALUES (?1, ?2)")?,
-        index: conn
-            .prepare_cached("INSERT INTO search_idx (segid, term, pgno) VALUES (?1, ?2, ?3)")?,
-    };
-    let mut segment = Segment::new(&mut output, id.cast_signed(), structure::page_size(conn)?);
-    merge(lists, &mut segment)?;
-    let pages = segment.finish()?;
-    if pages > 0 {
-        structure.add(id, pages.cast_unsigned(), entries);
+    if pages.words > 0 {
+        let id = structure.free_id()?;
+        pages.write(conn, id.cast_signed())?;
+        structure.add(id, pages.words.cast_unsigned(), entries);
         structure.write(conn)?;
     }
     structure::add_totals(conn, entries, words)?;

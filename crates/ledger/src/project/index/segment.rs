@@ -6,11 +6,10 @@
 //! `search_idx` has the first word of each page that has one. The entries of a word that fills many
 //! pages have an index of their own, a tree of the first entry in each page.
 
-use rusqlite::CachedStatement;
+use rusqlite::Connection;
 
 use super::long::Long;
-use crate::Result;
-use crate::varint;
+use crate::{Result, varint};
 
 /// A word whose entries go on over so many pages without another word has an index of pages.
 const INDEXED_PAGES: usize = 4;
@@ -18,16 +17,37 @@ const INDEXED_PAGES: usize = 4;
 /// The beginning of every word in the index of whole words.
 const WHOLE: u8 = b'0';
 
-/// Where pages go.
-pub(super) struct Output<'c> {
-    pub(super) data: CachedStatement<'c>,
-    pub(super) index: CachedStatement<'c>,
+/// The finished pages of a segment.
+#[derive(Debug, Default)]
+pub(crate) struct Pages {
+    /// Each with its row among those of the segment.
+    data: Vec<(i64, Vec<u8>)>,
+    /// What a page begins with, and the page, marked if it has an index of entries.
+    index: Vec<(Vec<u8>, i64)>,
+    /// How many of them hold words.
+    pub(super) words: i64,
+}
+
+impl Pages {
+    /// Writes them as the segment with that number.
+    pub(super) fn write(&self, conn: &Connection, id: i64) -> Result<()> {
+        let mut insert =
+            conn.prepare_cached("INSERT INTO search_data (id, block) VALUES (?1, ?2)")?;
+        for (row, bytes) in &self.data {
+            insert.execute(((id << 37) + row, bytes))?;
+        }
+        let mut insert =
+            conn.prepare_cached("INSERT INTO search_idx (segid, term, pgno) VALUES (?1, ?2, ?3)")?;
+        for (first, page) in &self.index {
+            insert.execute((id, first, page))?;
+        }
+        Ok(())
+    }
 }
 
 /// A segment that is being written.
-pub(super) struct Segment<'o, 'c> {
-    output: &'o mut Output<'c>,
-    id: i64,
+pub(super) struct Segment {
+    pages: Pages,
     /// A page is full at this size.
     full: usize,
     page: Page,
@@ -71,11 +91,10 @@ impl Page {
     }
 }
 
-impl<'o, 'c> Segment<'o, 'c> {
-    pub(super) fn new(output: &'o mut Output<'c>, id: i64, full: usize) -> Segment<'o, 'c> {
+impl Segment {
+    pub(super) fn new(full: usize) -> Segment {
         Segment {
-            output,
-            id,
+            pages: Pages::default(),
             full,
             page: Page::new(1),
             word: Vec::new(),
@@ -87,10 +106,10 @@ impl<'o, 'c> Segment<'o, 'c> {
     }
 
     /// Begins a word, which is greater than the one before.
-    pub(super) fn word(&mut self, word: &[u8]) -> Result<()> {
+    pub(super) fn word(&mut self, word: &[u8]) {
         let length = word.len() + 1;
         if self.page.len() + length + 2 >= self.full && self.page.bytes.len() > 4 {
-            self.end_page()?;
+            self.end_page();
         }
         let alike = self
             .word
@@ -107,7 +126,7 @@ impl<'o, 'c> Segment<'o, 'c> {
             // Enough of the word to tell it from the one before.
             let mut first = vec![WHOLE];
             first.extend_from_slice(word.get(..alike).unwrap_or(word));
-            self.list_page()?;
+            self.list_page();
             self.listed = Some((self.page.number, first));
         }
         varint::push(&mut self.page.bytes, (length - shared) as u64);
@@ -127,14 +146,13 @@ impl<'o, 'c> Segment<'o, 'c> {
         self.page.has_entry = true;
         self.last_entry = None;
         self.long.begin(self.page.number);
-        Ok(())
     }
 
     /// Adds an entry of the word, which is greater than the one before, with its positions.
     #[inline]
-    pub(super) fn entry(&mut self, entry: i64, positions: &[u8]) -> Result<()> {
+    pub(super) fn entry(&mut self, entry: i64, positions: &[u8]) {
         if self.page.len() >= self.full {
-            self.end_page()?;
+            self.end_page();
         }
         let delta = match self.last_entry {
             Some(last) if self.page.has_entry => entry.wrapping_sub(last),
@@ -150,13 +168,13 @@ impl<'o, 'c> Segment<'o, 'c> {
         self.last_entry = Some(entry);
         if self.page.len() + positions.len() < self.full {
             self.page.bytes.extend_from_slice(positions);
-            return Ok(());
+        } else {
+            self.long_positions(positions);
         }
-        self.long_positions(positions)
     }
 
     /// Adds positions that do not fit into the page. No number is torn.
-    fn long_positions(&mut self, positions: &[u8]) -> Result<()> {
+    fn long_positions(&mut self, positions: &[u8]) {
         let mut rest = positions;
         while self.page.len() + rest.len() >= self.full {
             let room = self.full.saturating_sub(self.page.len());
@@ -168,14 +186,13 @@ impl<'o, 'c> Segment<'o, 'c> {
             let (first, others) = rest.split_at_checked(fits).unwrap_or((rest, &[]));
             self.page.bytes.extend_from_slice(first);
             rest = others;
-            self.end_page()?;
+            self.end_page();
         }
         self.page.bytes.extend_from_slice(rest);
-        Ok(())
     }
 
-    /// Writes the page and begins the next.
-    fn end_page(&mut self) -> Result<()> {
+    /// Puts the page away and begins the next.
+    fn end_page(&mut self) {
         self.page.put_u16(2, self.page.bytes.len());
         if self.page.has_word {
             let offsets = std::mem::take(&mut self.page.offsets);
@@ -186,35 +203,31 @@ impl<'o, 'c> Segment<'o, 'c> {
             }
             self.empty += 1;
         }
-        let row = (self.id << 37) + self.page.number;
-        self.output.data.execute((row, &self.page.bytes))?;
-        self.page = Page::new(self.page.number + 1);
-        Ok(())
+        let next = Page::new(self.page.number + 1);
+        let page = std::mem::replace(&mut self.page, next);
+        self.pages.data.push((page.number, page.bytes));
     }
 
     /// The words of the page that is to be listed are complete.
-    fn list_page(&mut self) -> Result<()> {
+    fn list_page(&mut self) {
         let has_index = self.long.end(self.empty >= INDEXED_PAGES);
         self.empty = 0;
         if let Some((page, first)) = self.listed.take() {
-            self.output.index.execute((self.id, first, page << 1 | i64::from(has_index)))?;
+            self.pages.index.push((first, page << 1 | i64::from(has_index)));
         }
-        Ok(())
     }
 
-    /// Writes what is left. Returns the number of pages.
-    pub(super) fn finish(mut self) -> Result<i64> {
+    /// Everything, with what is left.
+    pub(super) fn finish(mut self) -> Pages {
         if self.page.bytes.len() > 4 {
-            self.end_page()?;
+            self.end_page();
         }
-        let pages = self.page.number - 1;
-        if pages > 0 {
-            self.list_page()?;
+        self.pages.words = self.page.number - 1;
+        if self.pages.words > 0 {
+            self.list_page();
         }
         // After all pages of words: they come after them in the table.
-        for (number, bytes) in self.long.pages() {
-            self.output.data.execute(((self.id << 37) + number, bytes))?;
-        }
-        Ok(pages)
+        self.pages.data.append(&mut self.long.pages());
+        self.pages
     }
 }

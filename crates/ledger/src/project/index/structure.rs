@@ -237,7 +237,7 @@ pub(super) fn encode_sizes(sizes: &Sizes, bytes: &mut Vec<u8>) {
 const PAGE: usize = 4050;
 
 /// The size of pages that FTS5 was told to fill.
-pub(super) fn page_size(conn: &Connection) -> Result<usize> {
+pub(crate) fn page_size(conn: &Connection) -> Result<usize> {
     let told: Option<i64> = conn
         .prepare_cached("SELECT v FROM search_config WHERE k = 'pgsz'")?
         .query_row([], |row| row.get(0))

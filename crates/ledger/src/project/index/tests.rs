@@ -42,7 +42,8 @@ fn write(conn: &Connection, entries: &[Entry], size: usize) {
         }
         waiting.close(gatherer.finish());
     }
-    waiting.write(conn).unwrap();
+    let pages = waiting.merge(page_size(conn).unwrap()).unwrap();
+    waiting.write(conn, &pages).unwrap();
 }
 
 fn rows(conn: &Connection, sql: &str) -> Vec<Vec<Value>> {
