@@ -42,7 +42,8 @@ impl Draft {
 
     /// About what it takes in memory, and in rows.
     pub(crate) fn weight(&self) -> usize {
-        (self.entries.len() + 1) * size_of::<DraftEntry>()
+        let boxed = size_of::<DraftUsage>() + size_of::<DraftCompaction>();
+        (self.entries.len() + 1) * (size_of::<DraftEntry>() + boxed)
     }
 }
 
