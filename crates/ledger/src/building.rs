@@ -6,15 +6,14 @@
 //! the file itself, and not twice. An import that is killed in these seconds begins anew.
 
 use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-use rustix::io::Errno;
 
 use crate::beside::beside;
-use crate::place::{aside_now, set_log_aside};
+use crate::place::{aside_now, rename_to_nothing, set_log_aside, sync_folder};
 use crate::{Error, Result, schema};
 
 /// A ledger without a name. Dropping it removes it.
@@ -45,6 +44,11 @@ impl Building {
         &self.file
     }
 
+    /// Where it will stand.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Gives it its name: nobody has it open any more, and all of it is on disk. False if another
     /// ledger has that name by now; then this one is no more.
     pub(crate) fn place(self) -> Result<bool> {
@@ -65,18 +69,20 @@ impl Building {
             return Ok(false);
         }
         set_log_aside(&self.path, &aside_now(&self.path))?;
-        let is_placed =
-            match renameat_with(CWD, &self.file, CWD, &self.path, RenameFlags::NOREPLACE) {
-                Ok(()) => true,
-                // Whoever waited for us for too long has built one meanwhile, or taken ours away.
-                Err(Errno::EXIST | Errno::NOENT) => false,
-                // Not every file system can say that nothing is to be replaced.
-                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                    fs::rename(&self.file, &self.path).map_err(Error::io("rename", &self.file))?;
-                    true
-                }
-                Err(error) => return Err(Error::io("rename", &self.file)(error.into())),
-            };
+        let is_placed = match rename_to_nothing(&self.file, &self.path) {
+            Ok(()) => true,
+            // Whoever waited for us for too long has built one meanwhile, or taken ours away.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) =>
+            {
+                false
+            }
+            Err(error) => return Err(Error::io("rename", &self.file)(error)),
+        };
+        if is_placed {
+            // What was collected is not collected again: its name has to last, too.
+            sync_folder(&self.path)?;
+        }
         Ok(is_placed)
     }
 

@@ -106,6 +106,32 @@ pub(crate) fn create_folder(path: &Path) -> Result<()> {
         .map_err(Error::io("create folder", folder))
 }
 
+/// Waits until the disk has the names of a file's folder.
+pub(crate) fn sync_folder(file: &Path) -> Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(Error::io("write", folder))
+}
+
+/// Renames only if nothing has that name, not even since we looked.
+pub(crate) fn rename_to_nothing(from: &Path, to: &Path) -> std::io::Result<()> {
+    use rustix::fs::CWD;
+    use rustix::io::Errno;
+    match rustix::fs::renameat_with(CWD, from, CWD, to, rustix::fs::RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+            // This file system has no such rename. A link is never made over anything either.
+            match fs::hard_link(from, to) {
+                Ok(()) => fs::remove_file(from),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(error),
+                // Nor links: what remains is to look once more.
+                Err(_) if fs::symlink_metadata(to).is_err() => fs::rename(from, to),
+                Err(_) => Err(ErrorKind::AlreadyExists.into()),
+            }
+        }
+        renamed => Ok(renamed?),
+    }
+}
+
 /// File systems of other machines, by the number that Linux gives them: NFS, SMB, CIFS, SMB2, AFS, 9p.
 #[cfg(target_os = "linux")]
 const REMOTE: &[u64] = &[0x6969, 0x517B, 0xFF53_4D42, 0xFE53_4D42, 0x5346_414F, 0x0102_1997];

@@ -223,7 +223,7 @@ impl Old {
     /// Gives the file a second name. A crash from here on leaves it under both.
     fn keep(&self, path: &Path, aside: &Path) -> Result<()> {
         match fs::hard_link(path, aside) {
-            Ok(()) => return temporary::sync_folder(aside),
+            Ok(()) => return place::sync_folder(aside),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 return Err(Error::io("create", aside)(error));
             }

@@ -8,9 +8,10 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{OFlags, RenameFlags};
+use rustix::fs::OFlags;
 
 use crate::beside::beside;
+use crate::place;
 use crate::{Error, Result};
 
 /// How the names begin; 32 hex digits follow.
@@ -67,14 +68,14 @@ impl Temporary {
         let renamed = if replace {
             fs::rename(&self.path, target)
         } else {
-            rename_to_nothing(&self.path, target)
+            place::rename_to_nothing(&self.path, target)
         };
         renamed.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => Error::TargetExists { path: target.to_owned() },
             _ => Error::io("rename a file to", target)(error),
         })?;
         self.has_name = true;
-        sync_folder(target)
+        place::sync_folder(target)
     }
 }
 
@@ -84,32 +85,6 @@ impl Drop for Temporary {
             remove(&self.path);
         }
     }
-}
-
-/// Renames only if nothing has that name, not even since we looked.
-fn rename_to_nothing(from: &Path, to: &Path) -> std::io::Result<()> {
-    use rustix::fs::CWD;
-    use rustix::io::Errno;
-    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-            // This file system has no such rename. A link is never made over anything either.
-            match fs::hard_link(from, to) {
-                Ok(()) => fs::remove_file(from),
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(error),
-                // Nor links: what remains is to look once more.
-                Err(_) if fs::symlink_metadata(to).is_err() => fs::rename(from, to),
-                Err(_) => Err(ErrorKind::AlreadyExists.into()),
-            }
-        }
-        renamed => Ok(renamed?),
-    }
-}
-
-/// Waits until the disk has the names of a file's folder.
-pub(super) fn sync_folder(file: &Path) -> Result<()> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(Error::io("write", folder))
 }
 
 /// Removes what killed processes left beside `target`. Failing to do so hurts nobody.

@@ -1,7 +1,7 @@
 //! A ledger that is collected into before it has its name (`building`).
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,6 @@ const LONGEST: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Unnamed {
     building: Building,
-    path: PathBuf,
     /// What it was when it was empty.
     empty: Arc<[u8]>,
     since: Instant,
@@ -51,8 +50,7 @@ impl Ledger {
         // Nobody else looks: there is no need to ask for the file again with every transaction.
         conn.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         let mut ledger = Ledger::of(file, conn, opened);
-        let (path, since) = (path.to_owned(), Instant::now());
-        ledger.unnamed = Some(Unnamed { building, path, empty, since, _turn: turn });
+        ledger.unnamed = Some(Unnamed { building, empty, since: Instant::now(), _turn: turn });
         Ok(ledger)
     }
 
@@ -69,9 +67,10 @@ impl Ledger {
     /// Gives it its name, if it has none. An error if another process has built one meanwhile: then
     /// it is that one from now on.
     pub(crate) fn take_name(&mut self) -> Result<()> {
-        let Some(Unnamed { building, path, _turn: turn, .. }) = self.unnamed.take() else {
+        let Some(Unnamed { building, _turn: turn, .. }) = self.unnamed.take() else {
             return Ok(());
         };
+        let path = building.path().to_owned();
         // It is closed before anybody else may open it.
         let conn = std::mem::replace(&mut self.conn, Connection::open_in_memory()?);
         conn.close().map_err(|(_, error)| error)?;
