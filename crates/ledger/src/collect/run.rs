@@ -16,14 +16,18 @@ use super::read::{self, Outcome, Work};
 use super::settle::Settler;
 use super::write::{self, Writer};
 use super::{Pending, Progress, is_over, known};
-use crate::chunks::RecordReader;
+use crate::chunks::{CHUNK, RecordReader};
 use crate::forget::Forgotten;
 use crate::ledger::Ledger;
 use crate::wire::SyncReport;
 use crate::{Error, Result};
 
-/// Small files are read together until they make up this much.
+/// Small files are read together until they make up this much, …
 const UNIT: u64 = 3 << 20;
+
+/// … or only this much near the end, where the writer alone has something left to do when the last
+/// unit is read, …
+const SMALL_UNIT: u64 = CHUNK as u64;
 
 /// … or until there are so many of them.
 const MOST_FILES: usize = 512;
@@ -184,8 +188,9 @@ impl Run<'_> {
 
 /// Groups jobs so that each unit of work is worth a batch.
 fn units(jobs: &[Job]) -> Vec<std::ops::Range<usize>> {
+    let work = |job: &Job| if job.is_touched() { job.size } else { job.unread() };
     let mut units = Vec::new();
-    let (mut start, mut bytes) = (0, 0);
+    let (mut start, mut bytes, mut left) = (0, 0, jobs.iter().map(work).sum::<u64>());
     for (index, job) in jobs.iter().enumerate() {
         // What is new does not wait until all that was touched is compared.
         let is_touched = job.is_touched();
@@ -195,8 +200,9 @@ fn units(jobs: &[Job]) -> Vec<std::ops::Range<usize>> {
             units.push(start..index);
             (start, bytes) = (index, 0);
         }
-        bytes += if is_touched { job.size } else { job.unread() };
-        if bytes >= UNIT || index + 1 - start >= MOST_FILES {
+        bytes += work(job);
+        left = left.saturating_sub(work(job));
+        if bytes >= (left / 8).clamp(SMALL_UNIT, UNIT) || index + 1 - start >= MOST_FILES {
             units.push(start..index + 1);
             (start, bytes) = (index + 1, 0);
         }
