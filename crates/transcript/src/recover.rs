@@ -326,9 +326,9 @@ impl Because {
             Because::Perhaps => match entry.kind {
                 Kind::Unknown => false,
                 Kind::Prompt => entry.time.is_some(),
-                // What a sub-agent says stands in a line about its progress, with a type and an id;
-                // only a message of the session itself says what it follows.
-                Kind::Message if entry.parent == Parent::Unsaid => false,
+                // What a sub-agent says stands in a line about its progress, with a type and an id; a
+                // message of the session itself that has an id says what it follows.
+                Kind::Message if entry.parent == Parent::Unsaid && entry.id.is_some() => false,
                 _ => has_type() && entry.type_name != "bare",
             },
         }
