@@ -79,6 +79,8 @@ problem_kinds! {
     Unterminated = "unterminated",
     /// A time that cannot be read.
     BadTime = "bad_time",
+    /// A time that is far from those around it.
+    ClockSkew = "clock_skew",
     /// A field of an unexpected type.
     BadField = "bad_field",
     /// The header names another session than the file's name does.

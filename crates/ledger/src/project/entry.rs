@@ -73,7 +73,12 @@ impl Fold {
             }
             return Ok(Some(row));
         }
-        session.saw(entry.time);
+        // A list of prompts is of many sessions, each with its own time.
+        let is_prompt_list = matches!(entry.detail, Detail::Prompt);
+        match tip.skew(entry.time).filter(|_| !is_prompt_list) {
+            Some(skew) => problems.push(skew),
+            None => session.saw(entry.time),
+        }
 
         problems.extend(header_problem(place, tip, &entry));
         let mut standing = Standing { session: Some(row), ..Standing::default() };

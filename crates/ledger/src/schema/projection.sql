@@ -328,7 +328,8 @@ CREATE TABLE source_tips (
     last_turn  INTEGER,
     generation INTEGER NOT NULL,          -- where the last record stood …
     end        INTEGER NOT NULL,          -- … and ended
-    has_header INTEGER NOT NULL           -- a header, or a complaint about its absence, was seen
+    has_header INTEGER NOT NULL,          -- a header, or a complaint about its absence, was seen
+    last_time  INTEGER                    -- the latest so far; after a clock went back, since then
 ) STRICT;
 
 -- Which tool call started which sub-agent, where the parent's transcript says so.

@@ -518,6 +518,49 @@ fn a44_a45_times() {
 }
 
 #[test]
+fn a45_a_clock_that_jumps_is_told_of_and_dates_no_session() {
+    let said = |number: usize, time: &str| {
+        format!(
+            "{{\"type\":\"message\",\"id\":\"{number}\",\"timestamp\":\"{time}\",\"message\":{{\"role\":\"user\",\"content\":\"x\"}}}}\n"
+        )
+    };
+    let times = [
+        "2026-02-04T10:30:00Z",
+        "2026-02-04T10:30:00Z",
+        "2026-02-04T10:29:58Z",
+        "2036-02-04T10:30:00Z", // ahead
+        "2026-02-04T10:31:00Z",
+        "2016-02-04T10:31:00Z", // back
+        "2026-02-04T10:32:00Z",
+        "2025-12-24T10:31:00Z", // back
+        "2025-12-24T10:32:00Z",
+        "2027-01-01T10:32:00Z",
+    ];
+    let lines: Vec<String> =
+        times.iter().enumerate().map(|(number, time)| said(number, time)).collect();
+    let at_once = Home::quick();
+    at_once.write(OPENCLAW, HEADER.to_owned() + &lines.concat());
+    at_once.sync_and_check();
+    let one_by_one = Home::quick();
+    one_by_one.write(OPENCLAW, HEADER);
+    for line in &lines {
+        one_by_one.append(OPENCLAW, line);
+        one_by_one.sync();
+    }
+    one_by_one.sync_and_check();
+    for home in [at_once, one_by_one] {
+        let flagged = "SELECT group_concat(uuid || ' ' || detail, ', ' ORDER BY e.id)
+                         FROM problems p JOIN entries e ON e.id = p.entry WHERE kind = 'clock_skew'";
+        assert_eq!(
+            home.one::<String>(flagged),
+            "3 3652 days ahead, 5 3653 days back, 7 42 days back"
+        );
+        let newest = "SELECT strftime('%Y', updated_at / 1000, 'unixepoch') FROM sessions";
+        assert_eq!(home.one::<String>(newest), "2027");
+    }
+}
+
+#[test]
 fn a46_a47_strange_text() {
     let text = format!("strange {}", "\u{1f469}\u{200d}\u{1f469}\u{301}\u{202e}".repeat(100_000));
     check(said("bbbb0001", None, &text), &["strange"], &[]);
