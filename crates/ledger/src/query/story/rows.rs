@@ -120,12 +120,12 @@ impl<'c> Rows<'c> {
 }
 
 /// The entries of the records of a run that belong to the session and that no newer version
-/// replaces.
+/// replaces. By their numbers: a page of a long session is a small part of its entries.
 fn read(conn: &Connection, session: SessionRow, run: Run) -> Result<Vec<Row>> {
     let sql = format!(
         "SELECT {COLUMNS}, r.generation, r.length
            FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind CROSS JOIN records r ON r.seq = e.id
-          WHERE e.id BETWEEN ?1 AND ?2 AND e.session = ?3 AND e.superseded_by IS NULL
+          WHERE e.id BETWEEN ?1 AND ?2 AND +e.session = ?3 AND e.superseded_by IS NULL
           ORDER BY e.id"
     );
     let mut rows: Vec<Row> = conn
@@ -146,12 +146,16 @@ fn read(conn: &Connection, session: SessionRow, run: Run) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Records of a run that say more than one thing.
+/// Records of a run that say more than one thing, if the others of these belong to the session and
+/// no newer version replaces all of them. Which of them repeat something, or were replaced, says
+/// nothing about those behind them on the line.
 fn welded(conn: &Connection, session: SessionRow, run: Run) -> Result<BTreeSet<i64>> {
     let mut found = BTreeSet::new();
     let mut statement = conn.prepare_cached(
-        "SELECT id, session = ?3 FROM entry_rows
-          WHERE id BETWEEN ?1 AND ?2 AND superseded_by IS NULL",
+        "SELECT id, session IS ?3 AND superseded_by IS NULL FROM entry_rows
+          WHERE id BETWEEN ?1 AND ?2
+          UNION ALL
+         SELECT seq, 0 FROM sightings WHERE seq BETWEEN ?1 AND ?2",
     )?;
     for ordinal in 1.. {
         let first = EntryId::of(Seq(run.first), ordinal);
@@ -160,7 +164,7 @@ fn welded(conn: &Connection, session: SessionRow, run: Run) -> Result<BTreeSet<i
         let mut is_any = false;
         while let Some(row) = rows.next()? {
             is_any = true;
-            if row.get::<_, Option<bool>>(1)? == Some(true)
+            if row.get(1)?
                 && let Some(seq) = row.get::<_, EntryId>(0)?.seq()
             {
                 found.insert(seq.0);
