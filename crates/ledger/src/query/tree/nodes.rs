@@ -5,7 +5,7 @@
 //! of them begins with a prompt or with the summary of the other. Everything else that hangs beside
 //! the way belongs to the run it hangs off.
 
-use foldhash::{HashMap, HashMapExt};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use rusqlite::Connection;
 
 use crate::Result;
@@ -223,10 +223,7 @@ impl Nodes {
         }
         // Whoever hangs off an older version hangs off the newest, and off a queue nobody does.
         for parent in parents.iter_mut().flatten() {
-            for _ in 0..newer.len() {
-                let Some(version) = newer.get(&*parent) else { break };
-                *parent = *version;
-            }
+            *parent = newest(&mut newer, *parent);
         }
         Ok(parents)
     }
@@ -249,16 +246,37 @@ impl Nodes {
         self.reach(self.roots.clone(), &mut is_seen);
         for index in 0..self.nodes.len() {
             if is_seen.get(index).copied() == Some(false) {
-                if let Some(parent) = self.nodes.get_mut(index).and_then(|node| node.parent.take())
+                // One cut in the circle that it hangs off, and all around it is reached.
+                let first = self.first_in_circle(index);
+                if let Some(parent) = self.nodes.get_mut(first).and_then(|node| node.parent.take())
                     && let Some(parent) = self.nodes.get_mut(parent)
                 {
-                    parent.children.retain(|child| *child != index);
+                    parent.children.retain(|child| *child != first);
                 }
-                self.roots.push(index);
-                self.reach(vec![index], &mut is_seen);
+                self.roots.push(first);
+                self.reach(vec![first], &mut is_seen);
             }
         }
         self.roots.sort_unstable();
+    }
+
+    /// The first node in the circle that the way up from a node ends in.
+    fn first_in_circle(&self, from: usize) -> usize {
+        let above = |index: usize| self.nodes.get(index).and_then(|node| node.parent);
+        let mut walked = HashSet::new();
+        let mut at = from;
+        while walked.insert(at)
+            && let Some(up) = above(at)
+        {
+            at = up;
+        }
+        let mut first = at;
+        let mut around = above(at);
+        while let Some(index) = around.filter(|index| *index != at) {
+            first = first.min(index);
+            around = above(index);
+        }
+        first
     }
 
     fn reach(&self, mut open: Vec<usize>, is_seen: &mut [bool]) {
@@ -331,4 +349,20 @@ impl Nodes {
             }
         }
     }
+}
+
+/// What stands for an entry in the end. What was met on the way is remembered: there may be any
+/// number of versions, and as many who hang off them.
+fn newest(newer: &mut HashMap<EntryId, EntryId>, entry: EntryId) -> EntryId {
+    let mut walked = Vec::new();
+    let mut at = entry;
+    while walked.len() <= newer.len()
+        && let Some(next) = newer.get(&at)
+        && *next != at
+    {
+        walked.push(at);
+        at = *next;
+    }
+    newer.extend(walked.into_iter().map(|older| (older, at)));
+    at
 }
