@@ -21,7 +21,7 @@ use std::ops::ControlFlow;
 
 use foldhash::{HashMap, HashMapExt};
 use quipu_transcript::entry::{Entry, Role};
-use quipu_transcript::record::{self, DECODE_LIMIT, OVERSIZE_HEAD};
+use quipu_transcript::record::{self, OVERSIZE_HEAD};
 use quipu_transcript::story::{StoryItem, tell};
 use rusqlite::Connection;
 
@@ -211,7 +211,7 @@ impl<'s> Teller<'s> {
                 Ok(ControlFlow::Continue(()))
             })();
         };
-        if row.length > DECODE_LIMIT as u64 {
+        if row.is_oversize() {
             record::read_oversize(home.format(), home.origin(), &bytes, row.length, &mut one);
         } else {
             record::read(home.format(), home.origin(), &bytes, &mut one);
@@ -229,11 +229,7 @@ impl<'s> Teller<'s> {
             })?;
             return Ok(tail);
         };
-        if row.length > DECODE_LIMIT as u64 {
-            self.reader.head(seq, OVERSIZE_HEAD)
-        } else {
-            self.reader.read(seq)
-        }
+        if row.is_oversize() { self.reader.head(seq, OVERSIZE_HEAD) } else { self.reader.read(seq) }
     }
 
     /// Where the last `count` entries that say something begin. Reads them backwards.

@@ -282,6 +282,10 @@ fn a24_long_lines() {
         assert_eq!(home.one::<i64>("SELECT count(*) FROM entries WHERE type = 'message'"), 3);
         let parent = "SELECT parent IS NOT NULL FROM entries WHERE id = 3";
         assert_eq!(home.one::<i64>(parent), 1, "the head of the long line is understood");
+        let told = home.told("torture", &Choice::default(), |item| item.oversize);
+        let length: i64 = home.one("SELECT length FROM records WHERE seq = 3");
+        let expected = (mebibytes > 32).then_some(length.cast_unsigned());
+        assert_eq!(told, [None, expected, None], "each is told, with a mark where it is not read");
     }
 }
 
@@ -599,11 +603,19 @@ fn a50_a_missing_parent_leaves_two_islands() {
     );
     assert_eq!(roots(&home), 2);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM entries WHERE parent_uuid IS NOT NULL"), 1);
+    let gaps = || home.told(SESSION, &Choice::default(), |item| item.missing_parent.clone());
+    assert_eq!(gaps(), [None, None, Some(uuid(4)), None], "both islands are told, with a gap");
+    let drawn = || {
+        let lines = tree(&home.open(), SESSION).unwrap();
+        lines.into_iter().map(|line| line.missing_parent).collect::<Vec<_>>()
+    };
+    assert_eq!(drawn(), [None, Some(uuid(4))]);
     // The parent comes after all.
     home.append(MAIN, graph([(4, Some(2))]));
     home.sync_and_check();
     assert!(home.problems().is_empty());
     assert_eq!(roots(&home), 1);
+    assert!(gaps().iter().chain(&drawn()).all(Option::is_none));
 }
 
 #[test]

@@ -81,6 +81,8 @@ impl<'c> Learned<'c> {
         item.turn = self.turn(row.turn.unwrap_or(row.id));
         item.is_prompt |= item.turn.is_some() && row.turn.is_none();
         item.is_provisional = row.id.seq().is_none();
+        item.missing_parent = row.missing_parent.as_ref().map(PackedId::unpack);
+        item.oversize = (row.is_oversize() && row.id.ordinal() == 0).then_some(row.length);
         if self.plan.was_rewritten
             && let Some(seq) = row.id.seq()
         {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use quipu_transcript::record::DECODE_LIMIT;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::plan::{Plan, Run};
@@ -23,6 +24,10 @@ pub(super) struct Row {
     pub(super) has_role: bool,
     pub(super) is_side: bool,
     pub(super) is_sidechain: bool,
+    /// This version understands its type.
+    pub(super) is_known: bool,
+    /// What it says it follows, where no such entry is in the session.
+    pub(super) missing_parent: Option<PackedId>,
     pub(super) generation: GenerationId,
     pub(super) length: u64,
     /// Where it stands in the plan.
@@ -31,7 +36,8 @@ pub(super) struct Row {
     pub(super) is_repeated: bool,
 }
 
-const COLUMNS: &str = "e.id, e.uuid, e.parent, e.turn, k.role <> '', k.is_side, k.is_sidechain";
+const COLUMNS: &str = "e.id, e.uuid, e.parent, e.turn, k.role <> '', k.is_side, k.is_sidechain,
+    k.is_known, iif(e.parent IS NULL, e.parent_uuid, NULL)";
 
 impl Row {
     fn from_sql(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
@@ -43,8 +49,10 @@ impl Row {
             has_role: row.get(4)?,
             is_side: row.get(5)?,
             is_sidechain: row.get(6)?,
-            generation: row.get(7)?,
-            length: row.get::<_, i64>(8)?.cast_unsigned(),
+            is_known: row.get(7)?,
+            missing_parent: row.get(8)?,
+            generation: row.get(9)?,
+            length: row.get::<_, i64>(10)?.cast_unsigned(),
             position: 0,
             is_repeated: false,
         })
@@ -60,6 +68,8 @@ impl Row {
             has_role: true,
             is_side: false,
             is_sidechain: false,
+            is_known: true,
+            missing_parent: None,
             generation,
             length,
             position: 0,
@@ -67,9 +77,16 @@ impl Row {
         }
     }
 
-    /// Whether it can be part of a story at all, as far as its kind tells.
-    pub(super) fn may_speak(&self) -> bool {
-        self.has_role || !self.is_side
+    /// Whether it can be part of a story at all, as far as its kind tells; some is told only where
+    /// everything is.
+    pub(super) fn may_speak(&self, is_all_told: bool) -> bool {
+        let is_odd = !self.is_known || self.is_oversize();
+        self.has_role || !self.is_side || (is_all_told && is_odd)
+    }
+
+    /// Whether only the beginning of its line is read.
+    pub(super) fn is_oversize(&self) -> bool {
+        self.length > DECODE_LIMIT as u64
     }
 }
 

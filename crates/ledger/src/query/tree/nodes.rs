@@ -9,7 +9,7 @@ use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use rusqlite::Connection;
 
 use crate::Result;
-use crate::ids::{EntryId, SessionRow};
+use crate::ids::{EntryId, PackedId, SessionRow};
 use crate::query::tails::{self, Tail};
 
 /// The type of lines about what waits until the agent has time.
@@ -63,6 +63,8 @@ impl Notable {
 pub(super) struct Nodes {
     nodes: Vec<Node>,
     roots: Vec<usize>,
+    /// What nodes say they follow, where no such entry is in the session.
+    missing: HashMap<EntryId, PackedId>,
     /// Entries of sub-agents in this session's file.
     pub(super) sidechain: u64,
     /// A last line without a newline that the session goes on from.
@@ -71,7 +73,13 @@ pub(super) struct Nodes {
 
 impl Nodes {
     pub(super) fn load(conn: &Connection, session: SessionRow) -> Result<Nodes> {
-        let mut nodes = Nodes { nodes: Vec::new(), roots: Vec::new(), sidechain: 0, tail: None };
+        let mut nodes = Nodes {
+            nodes: Vec::new(),
+            roots: Vec::new(),
+            missing: HashMap::new(),
+            sidechain: 0,
+            tail: None,
+        };
         let parents = nodes.read(conn, session)?;
         nodes.link(&parents);
         nodes.mark_way(conn, session)?;
@@ -81,6 +89,11 @@ impl Nodes {
 
     pub(super) fn get(&self, index: usize) -> Option<&Node> {
         self.nodes.get(index)
+    }
+
+    /// What an entry says it follows, where no such entry is in the session.
+    pub(super) fn missing_parent(&self, entry: EntryId) -> Option<String> {
+        self.missing.get(&entry).map(PackedId::unpack)
     }
 
     pub(super) fn roots(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
@@ -154,7 +167,8 @@ impl Nodes {
             "SELECT e.id, e.parent, e.time, e.superseded_by, e.turn,
                     k.role <> '' AND k.type <> 'progress', k.type,
                     k.is_sidechain, EXISTS (SELECT 1 FROM message_texts m WHERE m.id = e.id),
-                    EXISTS (SELECT 1 FROM compactions c WHERE c.id = e.id)
+                    EXISTS (SELECT 1 FROM compactions c WHERE c.id = e.id),
+                    iif(e.parent IS NULL, e.parent_uuid, NULL)
                FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
               WHERE e.session = ?1
                 AND (e.uuid IS NOT NULL OR k.role <> '' OR NOT k.is_side)
@@ -196,6 +210,9 @@ impl Nodes {
                 "reset" => Some(Notable::Reset),
                 _ => None,
             };
+            if let Some(missing) = row.get(10)? {
+                self.missing.insert(id, missing);
+            }
             let is_prompt =
                 row.get::<_, Option<EntryId>>(4)? == Some(id) || tail.is_some_and(Tail::is_prompt);
             parents.push(match tail {
