@@ -139,7 +139,7 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
             "give an entry's whole id; `quipu session branch` and `quipu show --json` name them"
         }
         Error::NoMatch { what: "transcript of session", .. } => {
-            "of this session only its prompts are left, in the prompt history"
+            "it was gone before it could be collected; `quipu show ID` says what is left"
         }
         Error::NoMatch { what: "sender", .. } => {
             "`quipu senders list` shows who asks, and who was allowed or denied"

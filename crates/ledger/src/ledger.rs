@@ -5,7 +5,7 @@ mod unnamed;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
@@ -332,6 +332,21 @@ impl Ledger {
             let _ = fs::remove_file(beside(&aside, "-wal"));
         }
         Ok(())
+    }
+
+    /// Counts the steps of SQLite's machine that answers take from now on. Tests count work where
+    /// time would say nothing.
+    #[doc(hidden)]
+    pub fn count_steps(&mut self) -> Result<Arc<AtomicU64>> {
+        const AT_ONCE: u8 = 16;
+        let steps = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&steps);
+        let count = move || {
+            counted.fetch_add(AT_ONCE.into(), Ordering::Relaxed);
+            false
+        };
+        self.conn.progress_handler(AT_ONCE.into(), Some(count))?;
+        Ok(steps)
     }
 
     /// From the moment that `stop` is set, work on this ledger ends between two transactions with

@@ -33,7 +33,7 @@ pub use status::{
     RootStatus, Status,
 };
 pub use story::{
-    ShownCall, ShownCompaction, ShownEntry, ShownResult, ShownRewind, StoryCounts, StoryHead,
+    Left, ShownCall, ShownCompaction, ShownEntry, ShownResult, ShownRewind, StoryCounts, StoryHead,
 };
 pub(crate) use sync::{DAMAGED, ODD, OUTSIDE, UNREADABLE};
 pub use sync::{RebuildReport, SkippedFiles, SyncReport};

@@ -2,6 +2,7 @@
 //! one line in [`FORMATS`]; discovery, collecting, `quipu formats` and the contract tests read only
 //! this list.
 
+use crate::context::Rules;
 use crate::entry::Entry;
 use crate::formats::{claude_code::ClaudeCode, native::Native, openclaw::OpenClaw};
 use crate::index::Index;
@@ -66,6 +67,9 @@ pub trait Format: Sync {
     ) -> Option<Vec<u8>> {
         None
     }
+
+    /// Whose reader says what a model should see of its sessions.
+    fn rules(&self) -> Rules;
 
     /// What it reads and where, for people: pairs of pattern and meaning.
     fn reads(&self) -> &'static [(&'static str, &'static str)];

@@ -118,7 +118,7 @@ fn command(shell: &Shell, ids: &ShortIds, session: &Session) -> Result<Vec<Strin
     match session.state.as_str() {
         "lost" => {
             return Err(cannot(
-                "of this session only its prompts are left, in the prompt history",
+                "the transcript of this session was gone before it could be collected",
                 &show,
             ));
         }

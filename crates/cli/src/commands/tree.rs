@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use quipu_ledger::Story;
 use quipu_ledger::wire::TreeLine;
+use quipu_transcript::render::GAP;
 use quipu_transcript::story::one_line;
 
 use super::Context;
@@ -67,6 +68,11 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         if begins_branch && line.depth > 0 && !matches!(line.kind, "subagent" | "fork") {
             let stem = "│ ".repeat((line.depth - 1).min(DEEPEST));
             context.output.laid_out(&Text::of(Look::Dim, format!("{stem}├─╮")))?;
+        } else if line.missing_parent.is_some() {
+            let stem = "│ ".repeat(line.depth.min(DEEPEST));
+            let gap = Text::of(Look::Dim, format!("{stem}⋯  {GAP}"));
+            let width = context.output.width().unwrap_or(WIDEST_IN_PIPE);
+            context.output.laid_out(&gap.shorten(width))?;
         } else if index > 0 && line.parent.is_none() && line.kind == "run" {
             context.output.gap()?;
         }

@@ -20,6 +20,7 @@ mod forget;
 mod formats;
 mod help;
 mod notes;
+mod odd;
 mod overview;
 mod rebuild;
 mod refusals;

@@ -21,3 +21,10 @@ macro_rules! in_one_folder {
     };
 }
 pub(crate) use in_one_folder;
+
+/// The ids of agents that a sub-agent of this name may have: what follows an `agent-` in it.
+pub(crate) fn agent_ids(session_id: &str) -> impl Iterator<Item = &str> {
+    const BEGINNING: &str = "agent-";
+    let places = session_id.match_indices(BEGINNING);
+    places.filter_map(|(at, _)| session_id.get(at + BEGINNING.len()..))
+}

@@ -87,7 +87,8 @@ pub(crate) fn lives(conn: &Connection, session: SessionRow) -> Result<Vec<Life>>
     while let Some(row) = rows.next()? {
         let (format, kind): (String, String) = (row.get(1)?, row.get(2)?);
         let path: Vec<u8> = row.get(3)?;
-        let archive = format::by_name(&format).and_then(|format| format.origin(&path).archive);
+        let read_by = format::by_name(&format);
+        let archive = read_by.and_then(|format| format.origin(&path).archive);
         let (is_gone, mtime): (bool, i64) = (row.get(4)?, row.get(5)?);
         let is_newest: bool = row.get(6)?;
         let generation: GenerationId = row.get(0)?;
@@ -99,8 +100,7 @@ pub(crate) fn lives(conn: &Connection, session: SessionRow) -> Result<Vec<Life>>
             Some(Archive::Backup) => 2,
         };
         let order = (!is_newest, put_aside, is_gone, is_file, Reverse((mtime, generation)));
-        // Native sessions are written in pi's lines and read like OpenClaw's.
-        let rules = Rules::of_format(&format).unwrap_or(Rules::OpenClaw);
+        let rules = read_by.map_or(Rules::OpenClaw, |format| format.rules());
         let size = row.get::<_, i64>(7)?.cast_unsigned();
         lives.push((order, Life { generation, rules, size }));
     }

@@ -2,10 +2,13 @@
 //! them. What the list says of them stands for what they would have said themselves; it is asked
 //! here and not kept in their rows, because a transcript that turns up knows better.
 
+use quipu_transcript::format::Part;
 use rusqlite::Connection;
 
 use crate::Result;
 use crate::ids::{EntryId, SessionRow};
+use crate::project::family::works_for;
+use crate::wire::Left;
 
 /// What has become of such a session.
 pub(crate) const LOST: &str = "lost";
@@ -48,6 +51,24 @@ pub(crate) fn prompts(
         prompts.push(text.chars().take(longest).collect());
     }
     Ok(prompts)
+}
+
+/// What is left of a lost session of which so many prompts are known.
+pub(crate) fn left(conn: &Connection, session: SessionRow, prompts: u64) -> Result<Left> {
+    let subagents = conn
+        .prepare_cached(concat!(
+            "SELECT child.session_id FROM sessions parent JOIN sessions child ON ",
+            works_for!(),
+            " WHERE parent.id = ?1 ORDER BY child.id"
+        ))?
+        .query_map([session], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let outputs: i64 = conn
+        .prepare_cached(
+            "SELECT count(DISTINCT name) FROM documents WHERE session = ?1 AND part = ?2",
+        )?
+        .query_row((session, Part::ToolOutput.as_str()), |row| row.get(0))?;
+    Ok(Left { prompts, subagents, outputs: outputs.cast_unsigned() })
 }
 
 /// The entries of these prompts: each is a turn of which nothing else is known.

@@ -3,7 +3,8 @@
 //! Records are read and decoded as they are told, so memory does not grow with the session and the
 //! first words come at once. `plan` says in which order, `rows` pages through what the projection
 //! knows of each entry, `choice` leaves out what is not wanted, `learn` adds what an entry does not
-//! know by itself, `outputs` what it has in another file, `queued` opens what stands nowhere else, `rewind` notices where the conversation went back.
+//! know by itself, `outputs` what it has in another file, `queued` opens what stands nowhere else,
+//! `rewind` notices where the conversation went back, and `ways` where what hangs off what leads.
 
 mod choice;
 mod head;
@@ -14,12 +15,13 @@ mod queued;
 mod raw;
 mod rewind;
 mod rows;
+mod ways;
 
 use std::ops::ControlFlow;
 
 use foldhash::{HashMap, HashMapExt};
 use quipu_transcript::entry::{Entry, Role};
-use quipu_transcript::record::{self, DECODE_LIMIT, OVERSIZE_HEAD};
+use quipu_transcript::record::{self, OVERSIZE_HEAD};
 use quipu_transcript::story::{StoryItem, tell};
 use rusqlite::Connection;
 
@@ -122,7 +124,8 @@ struct Teller<'s> {
     reader: RecordReader<'s>,
     homes: HashMap<GenerationId, Option<Home>>,
     learned: Learned<'s>,
-    rewinds: Rewinds<'s>,
+    /// None on the way back from the end: there the last words come first.
+    rewinds: Option<Rewinds<'s>>,
     outputs: Outputs<'s>,
 }
 
@@ -133,7 +136,7 @@ impl<'s> Teller<'s> {
             reader: RecordReader::new(story.conn),
             homes: HashMap::new(),
             learned: Learned::new(story.conn, story.row, &story.plan)?,
-            rewinds: Rewinds::new(story.conn),
+            rewinds: Some(Rewinds::new(story.conn)),
             outputs: Outputs::new(story.conn, story.row),
         })
     }
@@ -187,7 +190,9 @@ impl<'s> Teller<'s> {
                 let mut item = tell(home.format(), entry);
                 learned.add(row, &mut item)?;
                 if chosen.follows(row, entry)? && chosen.wants(&item) {
-                    if chosen.is_whole() {
+                    if chosen.is_whole()
+                        && let Some(rewinds) = rewinds
+                    {
                         let response = entry.response.as_ref().map(|response| &*response.id);
                         item.rewind = rewinds.notice(row, &item, response, learned)?;
                     }
@@ -198,13 +203,15 @@ impl<'s> Teller<'s> {
                     drop(snapshot.take());
                     return Ok(each(&item));
                 }
-                if chosen.is_whole() {
+                if chosen.is_whole()
+                    && let Some(rewinds) = rewinds
+                {
                     rewinds.pass(row, &item, entry.response.as_ref().map(|response| &*response.id));
                 }
                 Ok(ControlFlow::Continue(()))
             })();
         };
-        if row.length > DECODE_LIMIT as u64 {
+        if row.is_oversize() {
             record::read_oversize(home.format(), home.origin(), &bytes, row.length, &mut one);
         } else {
             record::read(home.format(), home.origin(), &bytes, &mut one);
@@ -222,17 +229,14 @@ impl<'s> Teller<'s> {
             })?;
             return Ok(tail);
         };
-        if row.length > DECODE_LIMIT as u64 {
-            self.reader.head(seq, OVERSIZE_HEAD)
-        } else {
-            self.reader.read(seq)
-        }
+        if row.is_oversize() { self.reader.head(seq, OVERSIZE_HEAD) } else { self.reader.read(seq) }
     }
 
     /// Where the last `count` entries that say something begin. Reads them backwards.
     fn start_of_last(&mut self, chosen: &mut Chosen, count: u64) -> Result<u64> {
         let story = self.story;
         let mut left = count;
+        self.rewinds = None;
         let provisional = rows::provisional(story.conn, story.row)?;
         let mut rows = Rows::backward(story.conn, story.row, &story.plan);
         let mut start = story.plan.end();
@@ -262,7 +266,7 @@ impl<'s> Teller<'s> {
                 start = row.position;
             }
         }
-        self.rewinds = Rewinds::new(story.conn);
+        self.rewinds = Some(Rewinds::new(story.conn));
         Ok(if left > 0 { chosen.start() } else { start })
     }
 }

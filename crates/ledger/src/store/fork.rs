@@ -12,6 +12,7 @@ mod mapped;
 use std::collections::{HashMap, HashSet};
 
 use quipu_transcript::context::Rules;
+use quipu_transcript::format;
 use quipu_transcript::key::SessionKey;
 use quipu_transcript::native::{NewEntry, rehung};
 use quipu_transcript::routing::AgentId;
@@ -119,7 +120,7 @@ fn has_our_lines(conn: &Connection, session: SessionRow) -> Result<bool> {
     let format: String = conn
         .prepare_cached("SELECT format FROM sessions WHERE id = ?1")?
         .query_row([session], |row| row.get(0))?;
-    Ok(Rules::of_format(&format) == Some(Rules::OpenClaw))
+    Ok(format::by_name(&format).is_some_and(|format| format.rules() == Rules::OpenClaw))
 }
 
 /// The lines of a path as they are in another session.

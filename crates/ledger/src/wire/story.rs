@@ -59,6 +59,20 @@ pub struct StoryHead {
     pub tool_calls: u64,
     /// How often history was compacted.
     pub compactions: u64,
+    /// What is left of it, if it is lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<Left>,
+}
+
+/// What is left of a session whose transcript was gone before anybody collected it.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Left {
+    /// Prompts, in a list of them.
+    pub prompts: u64,
+    /// Its sub-agents' sessions.
+    pub subagents: Vec<String>,
+    /// Outputs of tools, in files of their own.
+    pub outputs: u64,
 }
 
 /// One entry of a story.
@@ -105,7 +119,8 @@ pub struct ShownEntry<'a> {
     /// What a compaction stands for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compaction: Option<ShownCompaction<'a>>,
-    /// Why it is told only when asked for: `meta`, `mirror`, `sidechain`, `summary`.
+    /// Why it is told only when asked for: `meta`, `mirror`, `sidechain`, `summary`, `queued`,
+    /// `unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folded: Option<&'static str>,
     /// The conversation went back before it.
@@ -123,6 +138,12 @@ pub struct ShownEntry<'a> {
     /// The agent's file no longer holds it.
     #[serde(skip_serializing_if = "is_false")]
     pub absent: bool,
+    /// The entry that it says it follows, where the session has none of that id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing_parent: Option<&'a str>,
+    /// How many bytes its line has, where that is too many for it to be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oversize: Option<u64>,
 }
 
 /// A call of a tool.
@@ -221,6 +242,8 @@ impl<'a> ShownEntry<'a> {
             interrupted: item.is_interrupt,
             provisional: item.is_provisional,
             absent: item.is_absent,
+            missing_parent: item.missing_parent.as_deref(),
+            oversize: item.oversize,
         };
         let words = item.words();
         shown.text = (!words.is_empty()).then_some(words);

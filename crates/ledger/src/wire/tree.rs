@@ -30,6 +30,9 @@ pub struct TreeLine {
     pub turns: u64,
     /// The calls in them.
     pub tool_calls: u64,
+    /// What its first entry says it follows, where the session has no entry of that id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing_parent: Option<String>,
     /// The first prompt, the label, or what a sub-agent was told.
     pub text: Option<String>,
     /// How many ways go on after it, where that is more than one.

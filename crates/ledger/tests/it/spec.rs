@@ -3,7 +3,9 @@
 
 use std::fmt::Write as _;
 
+use quipu_ledger::Choice;
 use quipu_ledger::wire::{FormatStatus, SyncReport};
+use quipu_transcript::story::{Folded, Telling};
 
 use crate::child;
 use crate::home::*;
@@ -242,6 +244,15 @@ fn r11_unknown_types_are_kept_and_counted() {
     );
     let unknown = status(&home, "openclaw").unknown_types;
     assert_eq!(unknown.into_iter().collect::<Vec<_>>(), [("hologram".to_owned(), 2)]);
+    // They are told where everything is, and only there.
+    let told = |telling| {
+        let choice = Choice { telling, ..Choice::default() };
+        home.told("s", &choice, |item| (item.type_name.to_string(), item.folded))
+    };
+    let message = || ("message".to_owned(), None);
+    let hologram = || ("hologram".to_owned(), Some(Folded::Unknown));
+    assert_eq!(told(Telling::FULL), [message(), hologram(), hologram(), message()]);
+    assert_eq!(told(Telling::DEFAULT), [message(), message()]);
     assert!(home.problems().is_empty(), "{:?}", home.problems());
     home.assert_restores_all(&[CLAW]);
 }

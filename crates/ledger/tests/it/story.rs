@@ -362,6 +362,46 @@ fn sub_agents_are_named_by_the_calls_that_started_them() {
     assert_eq!(agents.len(), 2, "{lines:?}");
 }
 
+/// Each is looked for once in the family, and not in each member of it for each.
+#[test]
+fn many_sub_agents_take_few_steps() {
+    const COUNT: u64 = 400;
+    let home = Home::quick();
+    let call = |name: &str, id: u64| {
+        format!(
+            r#"{{"parentUuid":null,"isSidechain":{},"type":"assistant","uuid":"{name}-{id}","message":{{"role":"assistant","content":[{{"type":"tool_use","id":"toolu_01{name}{id}","name":"Task","input":{{}}}}]}}}}"#,
+            name == "s",
+        )
+    };
+    let folder = MAIN.trim_end_matches(".jsonl");
+    let mut lines = vec![line("user", "a", None, "go").trim_end().to_owned()];
+    for id in 0..COUNT {
+        lines.push(call("m", id));
+        let agent = format!("{folder}/subagents/agent-a{id}");
+        home.write(&format!("{agent}.jsonl"), text(&[call("s", id)]));
+        // Some were started by the session, some by another sub-agent, and some by nobody.
+        let by = match id % 3 {
+            0 => format!("toolu_01m{id}"),
+            1 => format!("toolu_01s{}", (id + 7) % COUNT),
+            _ => format!("toolu_01x{id}"),
+        };
+        let meta = format!(r#"{{"agentType":"general","toolUseId":"{by}"}}"#);
+        home.write(&format!("{agent}.meta.json"), meta);
+    }
+    home.write(MAIN, text(&lines));
+    home.sync();
+    let (lines, steps) = home.steps(|ledger| tree(ledger, SESSION).unwrap());
+    let agents: Vec<_> = lines.iter().filter(|line| line.kind == "subagent").collect();
+    assert_eq!(agents.len() as u64, COUNT);
+    assert!(agents.iter().any(|line| line.nested > 0), "{:?}", agents.first());
+    assert!(steps < 1_000 * COUNT, "{steps} steps for {COUNT} sub-agents");
+    let (_, steps) = home.steps(|ledger| {
+        let story = Story::find(ledger, SESSION).unwrap();
+        story.tell(&Choice::default(), &mut |_| ControlFlow::Continue(())).unwrap();
+    });
+    assert!(steps < 1_000 * COUNT, "{steps} steps to tell of {COUNT} sub-agents");
+}
+
 #[test]
 fn a_tree_has_forks_compactions_labels_and_a_leaf() {
     let home = collected(

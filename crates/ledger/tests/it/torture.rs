@@ -5,8 +5,10 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
+use std::ops::ControlFlow;
+
 use crate::home::*;
-use quipu_ledger::Generations;
+use quipu_ledger::{Choice, Generations, Story, tree};
 
 const OPENCLAW: &str = ".openclaw/agents/main/sessions/torture.jsonl";
 const HEADER: &str = "{\"type\":\"session\",\"version\":3,\"id\":\"torture\",\"timestamp\":\"2026-02-04T10:30:00.000Z\",\"cwd\":\"/p\"}\n";
@@ -280,6 +282,10 @@ fn a24_long_lines() {
         assert_eq!(home.one::<i64>("SELECT count(*) FROM entries WHERE type = 'message'"), 3);
         let parent = "SELECT parent IS NOT NULL FROM entries WHERE id = 3";
         assert_eq!(home.one::<i64>(parent), 1, "the head of the long line is understood");
+        let told = home.told("torture", &Choice::default(), |item| item.oversize);
+        let length: i64 = home.one("SELECT length FROM records WHERE seq = 3");
+        let expected = (mebibytes > 32).then_some(length.cast_unsigned());
+        assert_eq!(told, [None, expected, None], "each is told, with a mark where it is not read");
     }
 }
 
@@ -621,6 +627,29 @@ fn roots(home: &Home) -> i64 {
     home.one("SELECT count(*) FROM entries WHERE parent IS NULL")
 }
 
+/// Tells the session and draws its tree, and says how many entries were told. Neither may take more
+/// than a number of steps for each entry of the file, however entries hang off each other.
+#[track_caller]
+fn told_in_few_steps(home: &Home, session: &str) -> u64 {
+    const MOST: u64 = 300;
+    let entries: i64 = home.one("SELECT count(*) FROM entries");
+    let most = MOST * (entries.cast_unsigned() + 50);
+    let (told, steps) = home.steps(|ledger| {
+        let mut told = 0;
+        let story = Story::find(ledger, session).unwrap();
+        let told_all = story.tell(&Choice::default(), &mut |_| {
+            told += 1;
+            ControlFlow::Continue(())
+        });
+        told_all.unwrap();
+        told
+    });
+    assert!(steps <= most, "{steps} steps to tell {entries} entries");
+    let (lines, steps) = home.steps(|ledger| tree(ledger, session).unwrap().len());
+    assert!(steps <= most, "{steps} steps to draw {entries} entries in {lines} lines");
+    told
+}
+
 #[test]
 fn a50_a_missing_parent_leaves_two_islands() {
     let home = check_file(
@@ -630,11 +659,19 @@ fn a50_a_missing_parent_leaves_two_islands() {
     );
     assert_eq!(roots(&home), 2);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM entries WHERE parent_uuid IS NOT NULL"), 1);
+    let gaps = || home.told(SESSION, &Choice::default(), |item| item.missing_parent.clone());
+    assert_eq!(gaps(), [None, None, Some(uuid(4)), None], "both islands are told, with a gap");
+    let drawn = || {
+        let lines = tree(&home.open(), SESSION).unwrap();
+        lines.into_iter().map(|line| line.missing_parent).collect::<Vec<_>>()
+    };
+    assert_eq!(drawn(), [None, Some(uuid(4))]);
     // The parent comes after all.
     home.append(MAIN, graph([(4, Some(2))]));
     home.sync_and_check();
     assert!(home.problems().is_empty());
     assert_eq!(roots(&home), 1);
+    assert!(gaps().iter().chain(&drawn()).all(Option::is_none));
 }
 
 #[test]
@@ -653,6 +690,11 @@ fn a51_cycles() {
              ) SELECT max(steps) FROM up",
         );
         assert!(walked < i64::from(length), "{walked} steps in a cycle of {length}");
+        assert_eq!(told_in_few_steps(&home, SESSION), u64::from(length));
+        // The other way round: each hangs off the next.
+        let cycle = (0..length).map(|id| (id, Some((id + 1) % length)));
+        let home = check_file(MAIN, graph(cycle).as_bytes(), &[("parent_cycle", 1)]);
+        assert_eq!(told_in_few_steps(&home, SESSION), u64::from(length));
     }
 }
 
@@ -674,6 +716,16 @@ fn a51_a_cycle_that_closes_in_a_later_sync() {
 fn a52_a_parent_that_comes_later_in_the_file() {
     let home = check_file(MAIN, graph([(2, Some(1)), (3, Some(1)), (1, None)]).as_bytes(), &[]);
     assert_eq!(roots(&home), 1);
+    assert_eq!(told_in_few_steps(&home, SESSION), 3);
+    // A thousand of them, each behind its child; and a thousand that hang off the end of a chain
+    // that begins behind them.
+    let later = (0..2_000).map(|id| (id, (id < 1_999).then_some(id + 1)));
+    let home = check_file(MAIN, graph(later).as_bytes(), &[]);
+    assert_eq!(told_in_few_steps(&home, SESSION), 2_000);
+    let first = (0..1_000).map(|id| (id, Some(1_999)));
+    let chain = (1_000..2_000).map(|id| (id, (id > 1_000).then(|| id - 1)));
+    let home = check_file(MAIN, graph(first.chain(chain)).as_bytes(), &[]);
+    assert_eq!(told_in_few_steps(&home, SESSION), 2_000);
 }
 
 #[test]
@@ -714,6 +766,24 @@ fn a55_the_same_id_with_other_content() {
     assert_eq!(home.all("SELECT text FROM messages"), ["'new'"]);
     assert_eq!((home.hits("old"), home.hits("new")), (1, 1));
     assert_eq!(home.one::<i64>("SELECT sum(input + output) FROM usage WHERE is_counted"), 15);
+    assert_eq!(told_in_few_steps(&home, SESSION), 1);
+    // A thousand versions, and something that hangs off each.
+    let mut lines = graph([(0, None)]);
+    for id in 2..1_002 {
+        lines += &line("user", &uuid(1), Some(&uuid(0)), &format!("version{id}"));
+        lines += &graph([(id, Some(1))]);
+    }
+    let home = check_file(MAIN, lines.as_bytes(), &[("id_reused", 999)]);
+    assert_eq!(told_in_few_steps(&home, SESSION), 1_002);
+    // A newer version that hangs off what hangs off the older one, and many that hang off that: the
+    // circle is cut once.
+    let lines = graph((10..500).map(|id| (id, Some(2))))
+        + &graph([(0, None), (1, Some(0)), (2, Some(1))])
+        + &line("user", &uuid(1), Some(&uuid(2)), "again");
+    let home = check_file(MAIN, lines.as_bytes(), &[("id_reused", 1)]);
+    assert_eq!(told_in_few_steps(&home, SESSION), 493);
+    let lines = tree(&home.open(), SESSION).unwrap();
+    assert_eq!(lines.iter().filter(|line| line.parent.is_none()).count(), 2);
 }
 
 #[test]
@@ -750,10 +820,12 @@ fn a58_long_chain() {
     let chain = (0..100_000_u32).map(|id| (id, id.checked_sub(1)));
     let home = check_file(MAIN, graph(chain).as_bytes(), &[]);
     assert_eq!(roots(&home), 1);
+    assert_eq!(told_in_few_steps(&home, SESSION), 100_000);
     // And from its end to its beginning.
     let chain = (0..20_000_u32).rev().map(|id| (id, id.checked_sub(1)));
     let home = check_file(MAIN, graph(chain).as_bytes(), &[]);
     assert_eq!(roots(&home), 1);
+    assert_eq!(told_in_few_steps(&home, SESSION), 20_000);
 }
 
 #[test]
@@ -762,9 +834,11 @@ fn a59_many_children() {
     let first = graph([(0, None)]);
     let home = check_file(MAIN, (first.clone() + &graph(children.clone())).as_bytes(), &[]);
     assert_eq!(roots(&home), 1);
+    assert_eq!(told_in_few_steps(&home, SESSION), 50_000);
     // The parent comes last.
     let home = check_file(MAIN, (graph(children) + &first).as_bytes(), &[]);
     assert_eq!(roots(&home), 1);
+    assert_eq!(told_in_few_steps(&home, SESSION), 50_000);
 }
 
 #[test]

@@ -63,3 +63,38 @@ fn the_last_prompts_are_the_last_in_the_file() {
     assert_eq!(sessions.sessions[0].last_prompts, ANIMALS[3..]);
     assert_eq!(sessions.sessions[0].title.as_deref(), Some(ANIMALS[0]));
 }
+
+/// What stands again elsewhere takes nothing from those behind it on the line.
+#[test]
+fn repetitions_of_a_part_hide_no_other() {
+    let record = |number: u32, text: &str| {
+        let parent = (number > 1).then(|| uuid(number - 1));
+        line("user", &uuid(number), parent.as_deref(), text)
+    };
+    let (one, two) = (record(1, "alpaca"), record(2, "vicuna"));
+    let three = record(3, "guanaco");
+    let weld = format!("{}{}{three}", one.trim_end(), two.trim_end());
+    let four = record(4, "llama");
+    let words =
+        |home: &Home, choice: &Choice| home.told(SESSION, choice, |item| item.words().into_owned());
+    // Before the line, behind it, and both.
+    for (before, behind) in [(0, 1), (0, 2), (1, 0), (2, 0), (2, 2)] {
+        let alone = [&*one, &*two];
+        let lines = [&alone[..before], &[&weld], &alone[..behind], &[&four]].concat();
+        let home = Home::quick();
+        home.write(MAIN, lines.concat());
+        home.sync_and_check();
+        let mut told = words(&home, &Choice::default());
+        told.sort();
+        assert_eq!(told, ["alpaca", "guanaco", "llama", "vicuna"], "{before} {behind}");
+        for name in ["alpaca", "vicuna", "guanaco", "llama"] {
+            let choice = Choice { turn: first(&home, name, 0).turn, ..Choice::default() };
+            assert_eq!(words(&home, &choice), [name], "{before} {behind}");
+        }
+    }
+    // The same record three times on one line is told once.
+    let home = Home::quick();
+    home.write(MAIN, format!("{}{}{one}", one.trim_end(), one.trim_end()));
+    home.sync_and_check();
+    assert_eq!(words(&home, &Choice::default()), ["alpaca"]);
+}

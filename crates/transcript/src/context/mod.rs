@@ -51,18 +51,6 @@ pub enum Rules {
     ClaudeCode,
 }
 
-impl Rules {
-    /// The rules for sessions of the format of that name.
-    pub fn of_format(name: &str) -> Option<Rules> {
-        match name {
-            "openclaw" | "native" => Some(Rules::OpenClaw),
-            "pi" => Some(Rules::Pi),
-            "claude-code" => Some(Rules::ClaudeCode),
-            _ => None,
-        }
-    }
-}
-
 /// Which leaf to look from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At<'a> {

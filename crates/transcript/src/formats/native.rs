@@ -2,6 +2,7 @@
 //! so they read the same; only no file of theirs is ever looked for.
 
 use super::openclaw::OpenClaw;
+use crate::context::Rules;
 use crate::entry::Entry;
 use crate::format::{Claim, Format, Node, Origin, Part, Root};
 use crate::rows;
@@ -54,6 +55,10 @@ impl Format for Native {
 
     fn decode_document<'a>(&self, origin: &Origin, bytes: &'a [u8]) -> Entry<'a> {
         OpenClaw.decode_document(origin, bytes)
+    }
+
+    fn rules(&self) -> Rules {
+        OpenClaw.rules()
     }
 
     fn reads(&self) -> &'static [(&'static str, &'static str)] {

@@ -36,6 +36,8 @@ impl Redactor {
             is_queued: item.is_queued,
             is_provisional: item.is_provisional,
             is_absent: item.is_absent,
+            missing_parent: self.owned(item.missing_parent.as_deref()),
+            oversize: item.oversize,
         }
     }
 

@@ -23,7 +23,7 @@ use crate::story::StoryItem;
 
 pub use self::html::Html;
 pub use self::markdown::Markdown;
-pub use self::words::{compacted, count, number};
+pub use self::words::{GAP, compacted, count, number};
 
 /// Writes a story.
 pub trait Rendering {

@@ -1,7 +1,7 @@
 //! What renderings say in their own words.
 
 use crate::entry::Compaction;
-use crate::story::{Folded, Outcome, Rewind};
+use crate::story::{Folded, Outcome, Rewind, StoryItem};
 
 /// A number with its thousands apart: `1,234,567`.
 pub fn number(number: u64) -> String {
@@ -58,6 +58,24 @@ pub fn compacted(compaction: &Compaction<'_>) -> String {
     said
 }
 
+/// What stands before an entry that follows nothing that is known.
+pub const GAP: &str = "what this follows is not in this session";
+
+/// What an item of the kind `Note` is, and when.
+pub(super) fn note(item: &StoryItem<'_>) -> String {
+    let name = if item.type_name.is_empty() { "no type" } else { &*item.type_name };
+    match (item.folded, item.time.and_then(|time| minute(time.0))) {
+        (Some(Folded::Unknown), Some(time)) => format!("({name}, unknown, {time})"),
+        (Some(Folded::Unknown), None) => format!("({name}, unknown)"),
+        _ => format!("({name})"),
+    }
+}
+
+/// What stands for a line that is too long to be read.
+pub(super) fn oversize(bytes: u64) -> String {
+    format!("a line of {} bytes, too long to be read, stands here", number(bytes))
+}
+
 /// Where a conversation went back to.
 pub(super) fn rewound(rewind: &Rewind) -> String {
     match (rewind.to_turn, &rewind.to) {
@@ -87,6 +105,7 @@ pub(super) fn folded(folded: Folded) -> &'static str {
         Folded::Sidechain => "Sub-agent",
         Folded::Summary => "Summary of compacted history",
         Folded::Queued => "Typed while the agent worked",
+        Folded::Unknown => "Of an unknown type",
         Folded::Bookkeeping => "Bookkeeping",
     }
 }

@@ -61,6 +61,10 @@ pub struct StoryItem<'a> {
     pub is_provisional: bool,
     /// The agent's file no longer holds it.
     pub is_absent: bool,
+    /// The entry that it says it follows, where the session has none of that id.
+    pub missing_parent: Option<String>,
+    /// How many bytes its line has, where that is too many for it to be read.
+    pub oversize: Option<u64>,
 }
 
 /// What an item is.
@@ -114,6 +118,8 @@ pub enum Folded {
     /// The human's words while they waited for the agent. Whoever knows the session opens those that
     /// no other entry says.
     Queued,
+    /// A record of a type that this version does not know.
+    Unknown,
     /// Never part of a story: changes of model, state of extensions, titles, progress.
     Bookkeeping,
 }
@@ -127,6 +133,7 @@ impl Folded {
             Folded::Sidechain => "sidechain",
             Folded::Summary => "summary",
             Folded::Queued => "queued",
+            Folded::Unknown => "unknown",
             Folded::Bookkeeping => "bookkeeping",
         }
     }
@@ -268,7 +275,7 @@ pub struct Telling {
     pub tools: Tools,
     /// Summaries of compacted history, and what was read and changed before.
     pub compactions: bool,
-    /// What the harness put in, mirrors, and sub-agents' work in this file.
+    /// What the harness put in, mirrors, sub-agents' work in this file, and records of unknown types.
     pub folded: bool,
 }
 
@@ -308,20 +315,30 @@ impl StoryItem<'_> {
         let is_open = match self.folded {
             None => true,
             Some(Folded::Summary) => telling.compactions,
-            Some(Folded::Meta | Folded::Mirror | Folded::Sidechain | Folded::Queued) => {
-                telling.folded
-            }
-            Some(Folded::Bookkeeping) => false,
+            Some(
+                Folded::Meta
+                | Folded::Mirror
+                | Folded::Sidechain
+                | Folded::Queued
+                | Folded::Unknown,
+            ) => telling.folded,
+            // What could not be read may be anything.
+            Some(Folded::Bookkeeping) => telling.folded && self.oversize.is_some(),
         };
         is_open
             && (!matches!(self.kind, ItemKind::Message)
                 || self.is_interrupt
+                || self.oversize.is_some()
                 || self.pieces.iter().any(|piece| piece.is_told(telling)))
     }
 
     /// Whether it says something by itself. What a tool answered belongs to the call.
     pub fn speaks(&self) -> bool {
+        if self.folded == Some(Folded::Unknown) {
+            return false;
+        }
         !matches!(self.kind, ItemKind::Message)
+            || self.oversize.is_some()
             || self.pieces.iter().any(|piece| !matches!(piece, Piece::Result(_)))
     }
 

@@ -67,6 +67,7 @@ fn folded(entry: &Entry<'_>) -> Option<Folded> {
         Kind::Message => None,
         Kind::Note if entry.role == Some(Role::User) && is_command(entry) => None,
         Kind::Note if !entry.blocks.is_empty() => Some(Folded::Meta),
+        Kind::Unknown => Some(Folded::Unknown),
         _ => Some(Folded::Bookkeeping),
     }
 }

@@ -8,7 +8,7 @@ use quipu_ledger::Choice;
 use quipu_ledger::wire::StoryHead;
 use quipu_transcript::entry::{Compaction, Role};
 use quipu_transcript::format;
-use quipu_transcript::render::compacted;
+use quipu_transcript::render::{GAP, compacted};
 use quipu_transcript::story::{
     Folded, ItemKind, Outcome, Piece, Rewind, StoryItem, Telling, Tools, one_line,
 };
@@ -16,7 +16,10 @@ use quipu_transcript::story::{
 use super::tools;
 use crate::commands::Context;
 use crate::error::Result;
-use crate::output::{Look, ShortIds, Text, WIDEST_IN_PIPE, count, markdown, minute, plain};
+use crate::output::{
+    Look, ShortIds, Text, WIDEST_IN_PIPE, bytes, count, markdown, minute, number, plain,
+};
+use crate::shell::quote;
 
 /// Prose is at most so wide: longer lines are hard to read.
 const WIDEST: usize = 100;
@@ -36,6 +39,8 @@ pub(super) struct Page<'c> {
     /// The agent's file no longer holds what is being told.
     is_absent: bool,
     is_empty: bool,
+    /// The session's id.
+    session: String,
 }
 
 /// What was written last.
@@ -60,6 +65,7 @@ impl<'c> Page<'c> {
             day: None,
             is_absent: false,
             is_empty: true,
+            session: String::new(),
         }
     }
 
@@ -80,7 +86,7 @@ impl<'c> Page<'c> {
         let id = Text::of(Look::Dim, format!("{} · {}", head.id, count(head.turns, "turn")));
         let id = match head.state.as_str() {
             "live" => id,
-            "lost" => id.with(Look::Warning, " · lost: only its prompts are known"),
+            "lost" => id.with(Look::Warning, format!(" · lost: {}", left(head))),
             state => id.with(Look::Warning, format!(" · {state}")),
         };
         self.context.output.line(Text::of(Look::Bold, title(head, self.width())))?;
@@ -97,6 +103,26 @@ impl<'c> Page<'c> {
                 self.context.output.line(Text::of(Look::Dim, format!("{word} {other}")))?;
             }
         }
+        self.session.clone_from(&head.id);
+        self.subagents(head.left.as_ref().map_or(&[], |left| &left.subagents))
+    }
+
+    /// Sub-agents that no call leads to.
+    fn subagents(&mut self, ids: &[String]) -> Result<()> {
+        const MOST: usize = 10;
+        if ids.is_empty() {
+            return Ok(());
+        }
+        self.is_empty = false;
+        for id in ids.iter().take(MOST) {
+            let command = self.context.shell.command("show", &self.ids.of(id), &[]);
+            self.mark(Look::Dim, "↳", &format!("sub-agent → {command}"))?;
+        }
+        if ids.len() > MOST {
+            let command = self.context.shell.command("tree", &self.ids.of(&self.session), &[]);
+            let more = number((ids.len() - MOST) as u64);
+            self.mark(Look::Dim, "↳", &format!("{more} more → {command}"))?;
+        }
         Ok(())
     }
 
@@ -111,6 +137,9 @@ impl<'c> Page<'c> {
                 "in the agent's file again"
             };
             self.mark(Look::Dim, "∅", said)?;
+        }
+        if item.missing_parent.is_some() {
+            self.mark(Look::Dim, "⋯", GAP)?;
         }
         if let Some(rewind) = &item.rewind {
             self.mark(Look::Warning, "↶", &rewound(rewind))?;
@@ -130,7 +159,7 @@ impl<'c> Page<'c> {
                     self.prose(&markdown(summary, self.room(2)), INDENT)?;
                 }
             }
-            ItemKind::Note => self.mark(Look::Dim, "·", &item.type_name)?,
+            ItemKind::Note => self.mark(Look::Dim, "·", &note(item))?,
             ItemKind::Message => {}
         }
         if item.is_interrupt {
@@ -138,6 +167,14 @@ impl<'c> Page<'c> {
         }
         for piece in &item.pieces {
             self.piece(item, piece)?;
+        }
+        if let Some(length) = item.oversize {
+            let entry = quote(item.id.as_deref().unwrap_or_default());
+            let options = ["--entry".to_owned(), entry, "--raw".to_owned()];
+            let session = self.ids.of(&self.session);
+            let command = self.context.shell.command("show", &session, &options);
+            let said = format!("a line of {}, too long to be read → {command}", bytes(length));
+            self.mark(Look::Warning, "▤", &said)?;
         }
         if item.is_provisional {
             self.mark(Look::Dim, "…", "this line is not finished yet")?;
@@ -380,6 +417,39 @@ fn joined(facts: &[String], room: Option<usize>) -> Vec<String> {
         }
     }
     lines
+}
+
+/// What is left of a lost session.
+fn left(head: &StoryHead) -> String {
+    let Some(left) = &head.left else { return "its transcript is gone".to_owned() };
+    if left.subagents.is_empty() && left.outputs == 0 && left.prompts > 0 {
+        return "only its prompts are known".to_owned();
+    }
+    let known = [
+        (left.prompts, "prompt"),
+        (left.subagents.len() as u64, "sub-agent"),
+        (left.outputs, "tool output"),
+    ];
+    let known: Vec<String> = known
+        .into_iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, thing)| count(number, thing))
+        .collect();
+    match known.split_last() {
+        None => "nothing more is known".to_owned(),
+        Some((last, [])) => format!("only {last} known"),
+        Some((last, others)) => format!("only {} and {last} known", others.join(", ")),
+    }
+}
+
+/// What an entry is that nobody says; of one of an unknown type also when.
+fn note(item: &StoryItem<'_>) -> String {
+    if item.folded != Some(Folded::Unknown) {
+        return item.type_name.to_string();
+    }
+    let name = if item.type_name.is_empty() { "no type" } else { &*item.type_name };
+    let time = item.time.map(|time| format!(" · {}", minute(time.0))).unwrap_or_default();
+    format!("{name} · unknown type{time}")
 }
 
 fn rewound(rewind: &Rewind) -> String {

@@ -121,7 +121,7 @@ impl<'c> Chosen<'c> {
             return row.id.seq() == entry.seq() && (row.id == entry || entry.seq().is_some());
         }
         let is_welded = || row.id.seq().is_some_and(|seq| self.welded.contains(&seq));
-        row.may_speak()
+        row.may_speak(self.choice.telling.folded)
             && (self.turn.is_none()
                 || row.turn.or(Some(row.id)) == self.turn
                 || row.is_repeated

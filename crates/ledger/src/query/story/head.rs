@@ -49,6 +49,7 @@ pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> 
                 turns: count("turns")?,
                 tool_calls: count("tool_calls")?,
                 compactions: count("compactions")?,
+                left: None,
             })
         },
     )?;
@@ -73,6 +74,7 @@ pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> 
     head.first_prompt = head.first_prompt.or_else(|| known.first().cloned());
     if head.state == lost::LOST {
         head.turns = known.len() as u64;
+        head.left = Some(lost::left(conn, session, head.turns)?);
     }
     if head.title.is_none() {
         head.title = lost::telling(&known).cloned();

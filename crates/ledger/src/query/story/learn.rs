@@ -16,7 +16,7 @@ use super::queued::Said;
 use super::rows::Row;
 use crate::Result;
 use crate::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow};
-use crate::project::family::works_for;
+use crate::project::family::{agent_ids, works_for};
 use crate::project::toolbox::CallId;
 use crate::query::{lost, tails};
 
@@ -81,6 +81,8 @@ impl<'c> Learned<'c> {
         item.turn = self.turn(row.turn.unwrap_or(row.id));
         item.is_prompt |= item.turn.is_some() && row.turn.is_none();
         item.is_provisional = row.id.seq().is_none();
+        item.missing_parent = row.missing_parent.as_ref().map(PackedId::unpack);
+        item.oversize = (row.is_oversize() && row.id.ordinal() == 0).then_some(row.length);
         if self.plan.was_rewritten
             && let Some(seq) = row.id.seq()
         {
@@ -180,21 +182,27 @@ pub(crate) fn turns_told(conn: &Connection, session: SessionRow) -> Result<Vec<E
 /// Which call of a session started which other session.
 pub(super) fn started(conn: &Connection, session: SessionRow) -> Result<HashMap<String, String>> {
     let mut calls = HashMap::new();
+    let mut spawned = conn.prepare_cached(
+        "SELECT call_id FROM spawned_agents WHERE session = ?1 AND agent_id = ?2",
+    )?;
     let mut statement = conn.prepare_cached(concat!(
-        "SELECT child.session_id, child.parent_call, s.agent_id, s.call_id
+        "SELECT child.session_id, child.parent_call
            FROM sessions parent
            JOIN sessions child ON ",
         works_for!(),
-        " LEFT JOIN spawned_agents s
-             ON s.session = parent.id AND child.session_id LIKE '%agent-' || s.agent_id
-          WHERE parent.id = ?1
+        " WHERE parent.id = ?1
           ORDER BY child.id",
     ))?;
     let mut rows = statement.query([session])?;
     while let Some(row) = rows.next()? {
         let child: String = row.get(0)?;
-        let call: Option<String> = row.get(1)?;
-        if let Some(call) = call.or(row.get(3)?) {
+        let mut call: Option<String> = row.get(1)?;
+        for id in agent_ids(&child) {
+            if call.is_none() {
+                call = spawned.query_row((session, id), |row| row.get(0)).optional()?;
+            }
+        }
+        if let Some(call) = call {
             calls.entry(call).or_insert(child);
         }
     }

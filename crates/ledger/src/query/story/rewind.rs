@@ -7,17 +7,23 @@
 //! the call that the next answer hangs off were not left: they are of one answer. An answer to
 //! anything but the prompt before it goes back behind that prompt, whether it has words or not.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use foldhash::HashSet;
 use quipu_transcript::entry::Role;
 use quipu_transcript::story::{Folded, ItemKind, Piece, Rewind, StoryItem};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::learn::{self, Learned};
 use super::rows::Row;
+use super::ways::{Met, Ways};
 use crate::Result;
 use crate::ids::EntryId;
 
 pub(super) struct Rewinds<'c> {
     conn: &'c Connection,
+    ways: Ways<'c>,
     /// The last words.
     spoken: Option<EntryId>,
     /// History was compacted since: a new root is no way back.
@@ -30,23 +36,33 @@ pub(super) struct Rewinds<'c> {
     is_answered: bool,
 }
 
-/// Entries that are of one response.
+/// Entries that are of one response. Copies are of it, too: a response may have any number of
+/// entries, and each of them may be the last words.
 #[derive(Clone, Default)]
 struct Answer {
     response: Option<String>,
-    entries: Vec<EntryId>,
+    entries: Rc<RefCell<HashSet<EntryId>>>,
 }
 
-/// Nobody follows a way longer than this.
-const FURTHEST: usize = 1 << 20;
+impl Answer {
+    fn is_empty(&self) -> bool {
+        self.entries.borrow().is_empty()
+    }
 
-/// What stands above an entry: its parent, and whether it names one that is missing.
-type Above = (Option<EntryId>, bool);
+    fn holds(&self, entry: EntryId) -> bool {
+        self.entries.borrow().contains(&entry)
+    }
+
+    fn push(&self, entry: EntryId) {
+        self.entries.borrow_mut().insert(entry);
+    }
+}
 
 impl<'c> Rewinds<'c> {
     pub(super) fn new(conn: &'c Connection) -> Rewinds<'c> {
         Rewinds {
             conn,
+            ways: Ways::new(conn),
             spoken: None,
             is_fresh: false,
             answer: Answer::default(),
@@ -69,11 +85,11 @@ impl<'c> Rewinds<'c> {
         }
         // An answer that says of no response that it is of it is one by itself.
         let is_other_answer = is_answer(item)
-            && !self.spoken_in.entries.is_empty()
+            && !self.spoken_in.is_empty()
             && (response.is_none() || response != self.spoken_in.response.as_deref());
         let is_first_answer = item.role == Some(Role::Assistant)
             && self.spoken.is_some()
-            && self.spoken_in.entries.is_empty()
+            && self.spoken_in.is_empty()
             && (!self.is_answered || is_answer(item));
         let is_beside = is_beside(row, item);
         let may_go_back = !is_beside
@@ -86,9 +102,8 @@ impl<'c> Rewinds<'c> {
             Some(spoken) if may_go_back => self.way_back(row, spoken, learned)?,
             _ => None,
         };
-        let rewind = rewind.filter(|(_, at)| {
-            !is_other_answer || at.is_some_and(|at| !self.spoken_in.entries.contains(&at))
-        });
+        let rewind = rewind
+            .filter(|(_, at)| !is_other_answer || at.is_some_and(|at| !self.spoken_in.holds(at)));
         let rewind = rewind.map(|(rewind, _)| Rewind {
             is_within_turn: is_other_answer && rewind.to_turn == item.turn,
             ..rewind
@@ -114,11 +129,11 @@ impl<'c> Rewinds<'c> {
         }
         if item.role == Some(Role::Assistant) {
             if response.is_none() || response != self.answer.response.as_deref() {
-                self.answer = Answer { response: response.map(str::to_owned), entries: Vec::new() };
+                self.answer = Answer { response: response.map(str::to_owned), ..Answer::default() };
             }
-            self.answer.entries.push(row.id);
+            self.answer.push(row.id);
             if response.is_some() && response == self.spoken_in.response.as_deref() {
-                self.spoken_in.entries.push(row.id);
+                self.spoken_in.push(row.id);
             }
         }
         if item.is_prompt || is_answer(item) {
@@ -131,67 +146,33 @@ impl<'c> Rewinds<'c> {
 
     /// Where an entry goes back to, and the entry that it goes on from.
     fn way_back(
-        &self,
+        &mut self,
         row: &Row,
         spoken: EntryId,
         learned: &Learned<'_>,
     ) -> Result<Option<(Rewind, Option<EntryId>)>> {
-        let last = learned.plan.position(spoken);
-        let (mut at, mut above) = (row.id, self.above(row.id)?);
-        for _ in 0..FURTHEST {
-            match above {
-                (Some(up), _) if up == spoken => return Ok(None),
-                (Some(up), _) if learned.plan.position(up) < last => {
-                    let turn: Option<EntryId> = self
-                        .conn
-                        .prepare_cached("SELECT turn FROM entry_rows WHERE id = ?1")?
-                        .query_row([up], |row| row.get(0))
-                        .optional()?
-                        .flatten();
-                    let rewind = Rewind {
-                        to_turn: turn.and_then(|turn| learned.turn(turn)),
-                        to: Some(learn::name_of(self.conn, up)?),
-                        is_within_turn: false,
-                    };
-                    return Ok(Some((rewind, Some(up))));
-                }
-                (Some(up), _) => {
-                    at = up;
-                    above = self.above(up)?;
-                }
-                // A parent that is missing says nothing about where it was.
-                (None, true) => return Ok(None),
-                (None, false) => {
-                    let is_new_start = !self.is_fresh && self.is_beginning(at)?;
-                    return Ok(is_new_start.then(|| (Rewind::default(), None)));
-                }
+        match self.ways.meets(learned.plan, row.id, spoken)? {
+            Met::Told(told) if told == spoken => Ok(None),
+            Met::Told(told) => {
+                let turn: Option<EntryId> = self
+                    .conn
+                    .prepare_cached("SELECT turn FROM entry_rows WHERE id = ?1")?
+                    .query_row([told], |row| row.get(0))
+                    .optional()?
+                    .flatten();
+                let rewind = Rewind {
+                    to_turn: turn.and_then(|turn| learned.turn(turn)),
+                    to: Some(learn::name_of(self.conn, told)?),
+                    is_within_turn: false,
+                };
+                Ok(Some((rewind, Some(told))))
             }
-        }
-        Ok(None)
-    }
-
-    /// The newest version of what stands above an entry.
-    fn above(&self, entry: EntryId) -> Result<Above> {
-        let mut newer =
-            self.conn.prepare_cached("SELECT superseded_by FROM entry_rows WHERE id = ?1")?;
-        let (mut parent, is_missing): Above = self
-            .conn
-            .prepare_cached("SELECT parent, parent_uuid IS NOT NULL FROM entry_rows WHERE id = ?1")?
-            .query_row([entry], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?
-            .unwrap_or_default();
-        for _ in 0..FURTHEST {
-            let Some(id) = parent else { break };
-            match newer
-                .query_row([id], |row| row.get::<_, Option<EntryId>>(0))
-                .optional()?
-                .flatten()
-            {
-                Some(newer) => parent = Some(newer),
-                None => break,
+            Met::Root(root) => {
+                let is_new_start = !self.is_fresh && self.is_beginning(root)?;
+                Ok(is_new_start.then(|| (Rewind::default(), None)))
             }
+            Met::Nowhere => Ok(None),
         }
-        Ok((parent, is_missing))
     }
 
     /// Whether a root is where a conversation begins rather than where one was compacted.

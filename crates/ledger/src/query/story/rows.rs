@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use quipu_transcript::record::DECODE_LIMIT;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::plan::{Plan, Run};
@@ -23,6 +24,10 @@ pub(super) struct Row {
     pub(super) has_role: bool,
     pub(super) is_side: bool,
     pub(super) is_sidechain: bool,
+    /// This version understands its type.
+    pub(super) is_known: bool,
+    /// What it says it follows, where no such entry is in the session.
+    pub(super) missing_parent: Option<PackedId>,
     pub(super) generation: GenerationId,
     pub(super) length: u64,
     /// Where it stands in the plan.
@@ -31,7 +36,8 @@ pub(super) struct Row {
     pub(super) is_repeated: bool,
 }
 
-const COLUMNS: &str = "e.id, e.uuid, e.parent, e.turn, k.role <> '', k.is_side, k.is_sidechain";
+const COLUMNS: &str = "e.id, e.uuid, e.parent, e.turn, k.role <> '', k.is_side, k.is_sidechain,
+    k.is_known, iif(e.parent IS NULL, e.parent_uuid, NULL)";
 
 impl Row {
     fn from_sql(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
@@ -43,8 +49,10 @@ impl Row {
             has_role: row.get(4)?,
             is_side: row.get(5)?,
             is_sidechain: row.get(6)?,
-            generation: row.get(7)?,
-            length: row.get::<_, i64>(8)?.cast_unsigned(),
+            is_known: row.get(7)?,
+            missing_parent: row.get(8)?,
+            generation: row.get(9)?,
+            length: row.get::<_, i64>(10)?.cast_unsigned(),
             position: 0,
             is_repeated: false,
         })
@@ -60,6 +68,8 @@ impl Row {
             has_role: true,
             is_side: false,
             is_sidechain: false,
+            is_known: true,
+            missing_parent: None,
             generation,
             length,
             position: 0,
@@ -67,9 +77,16 @@ impl Row {
         }
     }
 
-    /// Whether it can be part of a story at all, as far as its kind tells.
-    pub(super) fn may_speak(&self) -> bool {
-        self.has_role || !self.is_side
+    /// Whether it can be part of a story at all, as far as its kind tells; some is told only where
+    /// everything is.
+    pub(super) fn may_speak(&self, is_all_told: bool) -> bool {
+        let is_odd = !self.is_known || self.is_oversize();
+        self.has_role || !self.is_side || (is_all_told && is_odd)
+    }
+
+    /// Whether only the beginning of its line is read.
+    pub(super) fn is_oversize(&self) -> bool {
+        self.length > DECODE_LIMIT as u64
     }
 }
 
@@ -120,12 +137,12 @@ impl<'c> Rows<'c> {
 }
 
 /// The entries of the records of a run that belong to the session and that no newer version
-/// replaces.
+/// replaces. By their numbers: a page of a long session is a small part of its entries.
 fn read(conn: &Connection, session: SessionRow, run: Run) -> Result<Vec<Row>> {
     let sql = format!(
         "SELECT {COLUMNS}, r.generation, r.length
            FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind CROSS JOIN records r ON r.seq = e.id
-          WHERE e.id BETWEEN ?1 AND ?2 AND e.session = ?3 AND e.superseded_by IS NULL
+          WHERE e.id BETWEEN ?1 AND ?2 AND +e.session = ?3 AND e.superseded_by IS NULL
           ORDER BY e.id"
     );
     let mut rows: Vec<Row> = conn
@@ -146,12 +163,16 @@ fn read(conn: &Connection, session: SessionRow, run: Run) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Records of a run that say more than one thing.
+/// Records of a run that say more than one thing, if the others of these belong to the session and
+/// no newer version replaces all of them. Which of them repeat something, or were replaced, says
+/// nothing about those behind them on the line.
 fn welded(conn: &Connection, session: SessionRow, run: Run) -> Result<BTreeSet<i64>> {
     let mut found = BTreeSet::new();
     let mut statement = conn.prepare_cached(
-        "SELECT id, session = ?3 FROM entry_rows
-          WHERE id BETWEEN ?1 AND ?2 AND superseded_by IS NULL",
+        "SELECT id, session IS ?3 AND superseded_by IS NULL FROM entry_rows
+          WHERE id BETWEEN ?1 AND ?2
+          UNION ALL
+         SELECT seq, 0 FROM sightings WHERE seq BETWEEN ?1 AND ?2",
     )?;
     for ordinal in 1.. {
         let first = EntryId::of(Seq(run.first), ordinal);
@@ -160,7 +181,7 @@ fn welded(conn: &Connection, session: SessionRow, run: Run) -> Result<BTreeSet<i
         let mut is_any = false;
         while let Some(row) = rows.next()? {
             is_any = true;
-            if row.get::<_, Option<bool>>(1)? == Some(true)
+            if row.get(1)?
                 && let Some(seq) = row.get::<_, EntryId>(0)?.seq()
             {
                 found.insert(seq.0);

@@ -1,11 +1,11 @@
 //! The sub-agents of a session, and which entry started each.
 
-use foldhash::HashMap;
-use rusqlite::{Connection, OptionalExtension};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
+use rusqlite::Connection;
 
 use crate::Result;
 use crate::ids::{EntryId, SessionRow};
-use crate::project::toolbox::CallId;
+use crate::project::family::agent_ids;
 use crate::query::find::FAMILY;
 
 /// A sub-agent.
@@ -57,9 +57,14 @@ impl Agents {
         }
         let family: Vec<SessionRow> =
             std::iter::once(session).chain(found.iter().map(|(agent, _)| agent.row)).collect();
+        let mut callers = Callers::of(conn, &family)?;
+        for (agent, call) in &found {
+            callers.want(agent, call.as_deref());
+        }
+        callers.look(conn, &family)?;
         let mut agents = Agents::default();
         for (agent, call) in found {
-            match caller(conn, &family, &agent, call)? {
+            match callers.of_agent(&agent, call.as_deref()) {
                 Some((owner, entry)) if owner == session => {
                     agents.by_entry.entry(entry).or_default().push(agent);
                 }
@@ -91,37 +96,84 @@ impl Agents {
     }
 }
 
-/// The session and the entry that started a sub-agent. Sub-agents of sub-agents lie beside them, so
-/// only the call tells whose they are.
-fn caller(
-    conn: &Connection,
-    family: &[SessionRow],
-    agent: &Agent,
-    call: Option<String>,
-) -> Result<Option<(SessionRow, EntryId)>> {
-    let mut of_call = conn.prepare_cached(
-        "SELECT c.entry FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
-          WHERE c.session = ?1 AND substr(c.call, -4) = substr(?2, -4) AND c.call = ?2
-            AND t.call_begins = ?3
-          ORDER BY c.entry LIMIT 1",
-    )?;
-    let mut spawned = conn.prepare_cached(
-        "SELECT call_id FROM spawned_agents
-          WHERE session = ?1 AND ?2 LIKE '%agent-' || agent_id LIMIT 1",
-    )?;
-    for owner in family {
-        let call = match &call {
-            Some(call) => Some(call.clone()),
-            None => spawned
-                .query_row((owner, &agent.session_id), |row| row.get::<_, String>(0))
-                .optional()?,
+/// Which calls started sub-agents. Sub-agents of sub-agents lie beside them, so only the call tells
+/// whose they are; each session of the family is asked once for all of them.
+struct Callers {
+    /// What sessions say of the agents that they started: who says so, and by which call.
+    spawned: HashMap<String, Vec<(SessionRow, String)>>,
+    /// Calls that are looked for, and where they were made, the one that counts first.
+    calls: HashMap<String, Vec<(SessionRow, EntryId)>>,
+    /// Those that were not found yet, and whose they have to be.
+    missing: HashSet<(Option<SessionRow>, String)>,
+}
+
+impl Callers {
+    fn of(conn: &Connection, family: &[SessionRow]) -> Result<Callers> {
+        let mut spawned: HashMap<String, Vec<(SessionRow, String)>> = HashMap::new();
+        let mut statement =
+            conn.prepare_cached("SELECT agent_id, call_id FROM spawned_agents WHERE session = ?1")?;
+        for owner in family {
+            let mut rows = statement.query([owner])?;
+            while let Some(row) = rows.next()? {
+                spawned.entry(row.get(0)?).or_default().push((*owner, row.get(1)?));
+            }
+        }
+        Ok(Callers { spawned, calls: HashMap::new(), missing: HashSet::new() })
+    }
+
+    /// Looks for the calls that may have started an agent.
+    fn want(&mut self, agent: &Agent, call: Option<&str>) {
+        let calls: Vec<(Option<SessionRow>, String)> = match call {
+            Some(call) => vec![(None, call.to_owned())],
+            None => self.said(agent).map(|(owner, call)| (Some(*owner), call.clone())).collect(),
         };
-        let Some(call) = call else { continue };
-        let call = CallId::of(&call);
-        let found = of_call.query_row((owner, call.rest, call.beginning), |row| row.get(0));
-        if let Some(entry) = found.optional()? {
-            return Ok(Some((*owner, entry)));
+        self.calls.extend(calls.iter().map(|(_, call)| (call.clone(), Vec::new())));
+        self.missing.extend(calls);
+    }
+
+    /// Reads where the calls were made that are looked for, until all are found.
+    fn look(&mut self, conn: &Connection, family: &[SessionRow]) -> Result<()> {
+        let mut statement = conn.prepare_cached(
+            "SELECT t.call_begins || c.call, c.entry
+               FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
+              WHERE c.session = ?1 AND c.call IS NOT NULL",
+        )?;
+        for owner in family {
+            if self.missing.is_empty() {
+                break;
+            }
+            let mut rows = statement.query([owner])?;
+            while let Some(row) = rows.next()? {
+                let call = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+                if let Some(found) = self.calls.get_mut(call) {
+                    let entry: EntryId = row.get(1)?;
+                    match found.last_mut() {
+                        Some((last, first)) if last == owner => *first = entry.min(*first),
+                        _ => found.push((*owner, entry)),
+                    }
+                    self.missing.remove(&(None, call.to_owned()));
+                    self.missing.remove(&(Some(*owner), call.to_owned()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The session and the entry that started a sub-agent.
+    fn of_agent(&self, agent: &Agent, call: Option<&str>) -> Option<(SessionRow, EntryId)> {
+        let made = |call: &str| self.calls.get(call).into_iter().flatten();
+        match call {
+            Some(call) => made(call).next().copied(),
+            None => self
+                .said(agent)
+                .filter_map(|(owner, call)| made(call).find(|(session, _)| session == owner))
+                .next()
+                .copied(),
         }
     }
-    Ok(None)
+
+    /// What sessions say of an agent.
+    fn said(&self, agent: &Agent) -> impl Iterator<Item = &(SessionRow, String)> {
+        agent_ids(&agent.session_id).filter_map(|id| self.spawned.get(id)).flatten()
+    }
 }

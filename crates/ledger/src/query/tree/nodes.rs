@@ -5,11 +5,11 @@
 //! of them begins with a prompt or with the summary of the other. Everything else that hangs beside
 //! the way belongs to the run it hangs off.
 
-use foldhash::{HashMap, HashMapExt};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use rusqlite::Connection;
 
 use crate::Result;
-use crate::ids::{EntryId, SessionRow};
+use crate::ids::{EntryId, PackedId, SessionRow};
 use crate::query::tails::{self, Tail};
 
 /// The type of lines about what waits until the agent has time.
@@ -63,6 +63,8 @@ impl Notable {
 pub(super) struct Nodes {
     nodes: Vec<Node>,
     roots: Vec<usize>,
+    /// What nodes say they follow, where no such entry is in the session.
+    missing: HashMap<EntryId, PackedId>,
     /// Entries of sub-agents in this session's file.
     pub(super) sidechain: u64,
     /// A last line without a newline that the session goes on from.
@@ -71,7 +73,13 @@ pub(super) struct Nodes {
 
 impl Nodes {
     pub(super) fn load(conn: &Connection, session: SessionRow) -> Result<Nodes> {
-        let mut nodes = Nodes { nodes: Vec::new(), roots: Vec::new(), sidechain: 0, tail: None };
+        let mut nodes = Nodes {
+            nodes: Vec::new(),
+            roots: Vec::new(),
+            missing: HashMap::new(),
+            sidechain: 0,
+            tail: None,
+        };
         let parents = nodes.read(conn, session)?;
         nodes.link(&parents);
         nodes.mark_way(conn, session)?;
@@ -81,6 +89,11 @@ impl Nodes {
 
     pub(super) fn get(&self, index: usize) -> Option<&Node> {
         self.nodes.get(index)
+    }
+
+    /// What an entry says it follows, where no such entry is in the session.
+    pub(super) fn missing_parent(&self, entry: EntryId) -> Option<String> {
+        self.missing.get(&entry).map(PackedId::unpack)
     }
 
     pub(super) fn roots(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
@@ -154,7 +167,8 @@ impl Nodes {
             "SELECT e.id, e.parent, e.time, e.superseded_by, e.turn,
                     k.role <> '' AND k.type <> 'progress', k.type,
                     k.is_sidechain, EXISTS (SELECT 1 FROM message_texts m WHERE m.id = e.id),
-                    EXISTS (SELECT 1 FROM compactions c WHERE c.id = e.id)
+                    EXISTS (SELECT 1 FROM compactions c WHERE c.id = e.id),
+                    iif(e.parent IS NULL, e.parent_uuid, NULL)
                FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
               WHERE e.session = ?1
                 AND (e.uuid IS NOT NULL OR k.role <> '' OR NOT k.is_side)
@@ -196,6 +210,9 @@ impl Nodes {
                 "reset" => Some(Notable::Reset),
                 _ => None,
             };
+            if let Some(missing) = row.get(10)? {
+                self.missing.insert(id, missing);
+            }
             let is_prompt =
                 row.get::<_, Option<EntryId>>(4)? == Some(id) || tail.is_some_and(Tail::is_prompt);
             parents.push(match tail {
@@ -223,10 +240,7 @@ impl Nodes {
         }
         // Whoever hangs off an older version hangs off the newest, and off a queue nobody does.
         for parent in parents.iter_mut().flatten() {
-            for _ in 0..newer.len() {
-                let Some(version) = newer.get(&*parent) else { break };
-                *parent = *version;
-            }
+            *parent = newest(&mut newer, *parent);
         }
         Ok(parents)
     }
@@ -249,16 +263,37 @@ impl Nodes {
         self.reach(self.roots.clone(), &mut is_seen);
         for index in 0..self.nodes.len() {
             if is_seen.get(index).copied() == Some(false) {
-                if let Some(parent) = self.nodes.get_mut(index).and_then(|node| node.parent.take())
+                // One cut in the circle that it hangs off, and all around it is reached.
+                let first = self.first_in_circle(index);
+                if let Some(parent) = self.nodes.get_mut(first).and_then(|node| node.parent.take())
                     && let Some(parent) = self.nodes.get_mut(parent)
                 {
-                    parent.children.retain(|child| *child != index);
+                    parent.children.retain(|child| *child != first);
                 }
-                self.roots.push(index);
-                self.reach(vec![index], &mut is_seen);
+                self.roots.push(first);
+                self.reach(vec![first], &mut is_seen);
             }
         }
         self.roots.sort_unstable();
+    }
+
+    /// The first node in the circle that the way up from a node ends in.
+    fn first_in_circle(&self, from: usize) -> usize {
+        let above = |index: usize| self.nodes.get(index).and_then(|node| node.parent);
+        let mut walked = HashSet::new();
+        let mut at = from;
+        while walked.insert(at)
+            && let Some(up) = above(at)
+        {
+            at = up;
+        }
+        let mut first = at;
+        let mut around = above(at);
+        while let Some(index) = around.filter(|index| *index != at) {
+            first = first.min(index);
+            around = above(index);
+        }
+        first
     }
 
     fn reach(&self, mut open: Vec<usize>, is_seen: &mut [bool]) {
@@ -331,4 +366,20 @@ impl Nodes {
             }
         }
     }
+}
+
+/// What stands for an entry in the end. What was met on the way is remembered: there may be any
+/// number of versions, and as many who hang off them.
+fn newest(newer: &mut HashMap<EntryId, EntryId>, entry: EntryId) -> EntryId {
+    let mut walked = Vec::new();
+    let mut at = entry;
+    while walked.len() <= newer.len()
+        && let Some(next) = newer.get(&at)
+        && *next != at
+    {
+        walked.push(at);
+        at = *next;
+    }
+    newer.extend(walked.into_iter().map(|older| (older, at)));
+    at
 }

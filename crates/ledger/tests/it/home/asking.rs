@@ -1,9 +1,10 @@
 //! Questions to a home's ledger: searches, always at the same time, and what is told of a session.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
 
 use quipu_ledger::wire::SearchAnswer;
-use quipu_ledger::{Choice, SearchRequest, Story};
+use quipu_ledger::{Choice, Ledger, SearchRequest, Story};
 use quipu_transcript::search::query::{self, Query, QueryError};
 use quipu_transcript::story::StoryItem;
 
@@ -44,5 +45,13 @@ impl Home {
             })
             .unwrap();
         told
+    }
+
+    /// How many steps SQLite takes to answer.
+    pub(crate) fn steps<T>(&self, ask: impl FnOnce(&Ledger) -> T) -> (T, u64) {
+        let mut ledger = self.open();
+        let steps = ledger.count_steps().unwrap();
+        let answer = ask(&ledger);
+        (answer, steps.load(Ordering::Relaxed))
     }
 }

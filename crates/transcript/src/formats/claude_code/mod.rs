@@ -14,6 +14,7 @@ mod line;
 mod paths;
 mod user;
 
+use crate::context::Rules;
 use crate::entry::Entry;
 use crate::format::{Claim, Format, Node, Origin, Part, Root};
 
@@ -61,6 +62,10 @@ impl Format for ClaudeCode {
 
     fn decode_document<'a>(&self, origin: &Origin, bytes: &'a [u8]) -> Entry<'a> {
         documents::decode(origin, bytes)
+    }
+
+    fn rules(&self) -> Rules {
+        Rules::ClaudeCode
     }
 
     fn reads(&self) -> &'static [(&'static str, &'static str)] {

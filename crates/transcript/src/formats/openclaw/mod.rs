@@ -14,6 +14,7 @@ mod summary;
 
 pub(crate) use index::nests_too_deeply;
 
+use crate::context::Rules;
 use crate::entry::{Entry, Kind};
 use crate::format::{Claim, Format, Node, Origin, Part, Root};
 use crate::index::Index;
@@ -102,6 +103,10 @@ impl Format for OpenClaw {
         leave_out: &dyn Fn(&str) -> bool,
     ) -> Option<Vec<u8>> {
         index::without(bytes, leave_out)
+    }
+
+    fn rules(&self) -> Rules {
+        Rules::OpenClaw
     }
 
     fn reads(&self) -> &'static [(&'static str, &'static str)] {

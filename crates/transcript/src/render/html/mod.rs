@@ -172,6 +172,9 @@ impl Rendering for Html {
         if !item.is_told(self.telling) {
             return Ok(());
         }
+        if item.missing_parent.is_some() {
+            self.mark("other", &format!("⋯ {}", words::GAP), out)?;
+        }
         if let Some(rewind) = &item.rewind {
             self.mark("rewind", &format!("↶ {}", words::rewound(rewind)), out)?;
         }
@@ -211,7 +214,7 @@ impl Rendering for Html {
                 let why = reason.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
                 self.mark("compaction", &format!("◆ The context was reset{why}"), out)?;
             }
-            ItemKind::Note => self.mark("other", &format!("({})", item.type_name), out)?,
+            ItemKind::Note => self.mark("other", &words::note(item), out)?,
             ItemKind::Message => {}
         }
         if item.is_interrupt {
@@ -219,6 +222,9 @@ impl Rendering for Html {
         }
         for piece in &item.pieces {
             self.piece(item, piece, out)?;
+        }
+        if let Some(bytes) = item.oversize {
+            self.mark("other", &format!("▤ {}", words::oversize(bytes)), out)?;
         }
         if item.is_provisional {
             self.mark("other", "… this line is not finished yet", out)?;

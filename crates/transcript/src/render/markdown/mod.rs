@@ -147,6 +147,8 @@ impl Rendering for Markdown {
             && !item.is_prompt
             && !item.is_interrupt
             && item.rewind.is_none()
+            && item.missing_parent.is_none()
+            && item.oversize.is_none()
             && item
                 .pieces
                 .iter()
@@ -155,6 +157,9 @@ impl Rendering for Markdown {
         if !only_calls {
             let ready = self.calls.flush();
             self.calls(ready, out)?;
+        }
+        if item.missing_parent.is_some() {
+            self.mark(&format!("⋯ {}", words::GAP), out)?;
         }
         if let Some(rewind) = &item.rewind {
             self.mark(&format!("↶ {}", words::rewound(rewind)), out)?;
@@ -196,7 +201,7 @@ impl Rendering for Markdown {
                 let why = reason.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
                 self.mark(&format!("◆ The context was reset{why}"), out)?;
             }
-            ItemKind::Note => self.mark(&format!("({})", item.type_name), out)?,
+            ItemKind::Note => self.mark(&words::note(item), out)?,
             ItemKind::Message => {}
         }
         if item.is_interrupt {
@@ -204,6 +209,9 @@ impl Rendering for Markdown {
         }
         for piece in &item.pieces {
             self.piece(item, piece, out)?;
+        }
+        if let Some(bytes) = item.oversize {
+            self.mark(&format!("▤ {}", words::oversize(bytes)), out)?;
         }
         if item.is_provisional {
             self.mark("… this line is not finished yet", out)?;

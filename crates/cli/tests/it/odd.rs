@@ -1,0 +1,158 @@
+//! What is missing from a session, unknown or too long to be read is shown as such.
+
+use crate::home::{Home, Run, snapshot};
+
+#[track_caller]
+fn run(home: &Home, arguments: &str) -> Run {
+    home.run_with(&format!("{arguments} --no-sync"), &[("TZ", "UTC"), ("COLUMNS", "80")])
+}
+
+const CLAW: &str = ".openclaw/agents/main/sessions/odd.jsonl";
+
+/// A line of OpenClaw.
+fn said(id: &str, parent: &str, text: &str) -> String {
+    format!(
+        "{{\"type\":\"message\",\"id\":\"{id}\",\"parentId\":{parent},\"timestamp\":\"2026-02-04T10:30:00.000Z\",\
+         \"message\":{{\"role\":\"user\",\"content\":\"{text}\"}}}}\n"
+    )
+}
+
+#[test]
+fn gaps_unknown_types_and_lines_that_are_not_read() {
+    let home = Home::empty();
+    let unknown = "{\"type\":\"hologram\",\"id\":\"b\",\"parentId\":\"a\",\"timestamp\":\"2026-02-04T10:30:00.000Z\"}\n";
+    let lines = [
+        "{\"type\":\"session\",\"version\":3,\"id\":\"odd\",\"timestamp\":\"2026-02-04T10:30:00.000Z\",\"cwd\":\"/p\"}\n",
+        &said("a", "null", "one"),
+        unknown,
+        "{\"id\":\"n\",\"parentId\":\"b\",\"beam\":1}\n",
+        &said("c", "\"missing\"", "two"),
+        &said("d", "\"c\"", &"long ".repeat(7 << 20)),
+        &said("e", "\"d\"", "three"),
+    ];
+    home.write(CLAW, lines.concat());
+    home.run("sync");
+    snapshot!(run(&home, "show odd"), @"
+    exit 0
+    --- stdout
+    one
+    OpenClaw · main · /p · [MINUTE]
+    odd · 4 turns
+
+    ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
+    ❯ one
+
+    ⋯ what this follows is not in this session
+
+    ─ 2 ─ 10:30 ────────────────────────────────────────────────────────────────────
+    ❯ two
+
+    ─ 3 ─ 10:30 ────────────────────────────────────────────────────────────────────
+    ▤ a line of 36.7 MB, too long to be read → quipu show odd --entry d --raw
+
+    ─ 4 ─ 10:30 ────────────────────────────────────────────────────────────────────
+    ❯ three
+    ");
+    snapshot!(run(&home, "show odd --full"), @"
+    exit 0
+    --- stdout
+    one
+    OpenClaw · main · /p · [MINUTE]
+    odd · 4 turns
+
+    ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
+    ❯ one
+
+    · hologram · unknown type · [MINUTE]
+    · no type · unknown type
+    ⋯ what this follows is not in this session
+
+    ─ 2 ─ 10:30 ────────────────────────────────────────────────────────────────────
+    ❯ two
+
+    ─ 3 ─ 10:30 ────────────────────────────────────────────────────────────────────
+    ▤ a line of 36.7 MB, too long to be read → quipu show odd --entry d --raw
+
+    ─ 4 ─ 10:30 ────────────────────────────────────────────────────────────────────
+    ❯ three
+    ");
+    snapshot!(run(&home, "tree odd"), @"
+    exit 0
+    --- stdout
+    one
+    odd
+
+    ○  n  3 entries, 1 turn  one
+    ⋯  what this follows is not in this session
+    @  e  3 entries, 3 turns, leaf  two
+    ");
+    let shown = run(&home, "show odd --full --json").json_lines();
+    let kinds: Vec<_> = shown.iter().map(|entry| entry["folded"].as_str().unwrap_or("")).collect();
+    assert_eq!(kinds, ["", "unknown", "unknown", "", "", ""]);
+    assert_eq!(shown[1]["type"], "hologram");
+    assert_eq!(shown[3]["missing_parent"], "missing");
+    assert_eq!(shown[4]["oversize"], lines[5].len());
+    // The command that is printed gives the line.
+    let raw = home.run_with("show odd --entry d --raw --no-sync", &[]);
+    assert!(raw.stdout == lines[5], "{} bytes", raw.stdout.len());
+    // What is not the conversation is no part of it.
+    let shown = run(&home, "show odd --json").json_lines();
+    assert_eq!(shown.len(), 4);
+}
+
+/// Of a folder without its transcript, what is known is said, and leads on.
+#[test]
+fn a_session_of_which_only_its_folder_is_left() {
+    let home = Home::empty();
+    let folder = ".claude/projects/-p/00000009-0000-4000-8000-000000000009";
+    let agent = |name: &str, text: &str| {
+        let line = format!(
+            "{{\"parentUuid\":null,\"isSidechain\":true,\"agentId\":\"{name}\",\"type\":\"user\",\"uuid\":\"{name}\",\
+             \"timestamp\":\"2026-02-04T10:30:00.000Z\",\"message\":{{\"role\":\"user\",\"content\":\"{text}\"}}}}\n"
+        );
+        home.write(format!("{folder}/subagents/agent-{name}.jsonl"), line);
+    };
+    agent("abc", "look for zebras");
+    home.write(format!("{folder}/tool-results/x.txt"), "a zebra");
+    home.run("sync");
+    snapshot!(run(&home, "show 00000009"), @"
+    exit 0
+    --- stdout
+    untitled
+    Claude Code · -p
+    00000009-0000-4000-8000-000000000009 · 0 turns · lost: only 1 sub-agent and 1
+    tool output known
+
+    ↳ sub-agent → quipu show 00000009/agent-abc
+    ");
+    snapshot!(run(&home, "resume 00000009"), @"
+    exit 1
+    --- stderr
+    error: the transcript of this session was gone before it could be collected
+    hint: `quipu show 00000009` shows it
+    ");
+    for number in 0..12 {
+        agent(&format!("b{number}"), "look");
+    }
+    home.run("sync");
+    snapshot!(run(&home, "show 00000009"), @"
+    exit 0
+    --- stdout
+    untitled
+    Claude Code · -p
+    00000009-0000-4000-8000-000000000009 · 0 turns · lost: only 13 sub-agents and 1
+    tool output known
+
+    ↳ sub-agent → quipu show 00000009/agent-abc
+    ↳ sub-agent → quipu show 00000009/agent-b0
+    ↳ sub-agent → quipu show 00000009/agent-b1
+    ↳ sub-agent → quipu show 00000009/agent-b10
+    ↳ sub-agent → quipu show 00000009/agent-b11
+    ↳ sub-agent → quipu show 00000009/agent-b2
+    ↳ sub-agent → quipu show 00000009/agent-b3
+    ↳ sub-agent → quipu show 00000009/agent-b4
+    ↳ sub-agent → quipu show 00000009/agent-b5
+    ↳ sub-agent → quipu show 00000009/agent-b6
+    ↳ 3 more → quipu tree 00000009
+    ");
+}
