@@ -123,16 +123,21 @@ impl Reading {
     /// A name that means one session: `name`, or what the person chooses of what it may mean.
     pub(crate) fn name(&self, context: &mut Context, name: &str) -> Result<String> {
         match quipu_ledger::find_session(&self.ledger, name) {
-            Err(Error::Ambiguous { what, candidates, name }) => {
+            Err(Error::Ambiguous { what, name, count, candidates }) => {
                 let room = context.output.choice_width().saturating_sub(ROOM_FOR_TIME);
                 let shown = apart(&candidates, room);
                 let described =
                     candidates.iter().zip(&shown).map(|(id, shown)| self.describe(id, shown));
                 let described = described.collect();
-                let question = format!("`{name}` may mean several sessions:");
+                let question = match candidates.len() {
+                    all if all == count => format!("`{name}` may mean several sessions:"),
+                    first => {
+                        format!("`{name}` may mean {count} sessions; these are the first {first}:")
+                    }
+                };
                 match context.output.pick(&question, described)? {
                     Some(choice) => Ok(candidates.into_iter().nth(choice).unwrap_or_default()),
-                    None => Err(Error::Ambiguous { what, candidates, name }.into()),
+                    None => Err(Error::Ambiguous { what, name, count, candidates }.into()),
                 }
             }
             Err(error) => Err(error.into()),
