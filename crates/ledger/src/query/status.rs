@@ -15,6 +15,7 @@ use crate::collect::{
     resolve, summarise,
 };
 use crate::forget::{FORGOTTEN, Forgotten};
+use crate::fresh::unprojected;
 use crate::ledger::Ledger;
 use crate::wire::{
     FormatStatus, LedgerStatus, OldestTranscript, PriorityStatus, RootStatus, SkippedFiles, Status,
@@ -93,10 +94,7 @@ fn ledger_status(ledger: &Ledger) -> Result<LedgerStatus> {
             "SELECT coalesce(sum(g.records), 0)
                FROM generations g JOIN sources s ON s.id = g.source WHERE s.kind <> 'journal'",
         )?,
-        unprojected: count(
-            conn,
-            "SELECT count(*) FROM records WHERE seq > (SELECT projected_to FROM ledger)",
-        )?,
+        unprojected: unprojected(ledger)?,
         schema: conn.query_row("PRAGMA user_version", [], |row| row.get(0))?,
     })
 }
