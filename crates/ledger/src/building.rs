@@ -16,6 +16,12 @@ use crate::beside::beside;
 use crate::place::{aside_now, rename_to_nothing, set_log_aside, sync_folder};
 use crate::{Error, Result, schema};
 
+/// What the name of a ledger that is built goes on with; then comes the number of a process.
+const NEW: &str = ".new-";
+
+/// What SQLite puts beside a file, and the file itself.
+const BESIDE: [&str; 4] = ["", "-wal", "-shm", "-journal"];
+
 /// A ledger without a name. Dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct Building {
@@ -27,7 +33,7 @@ impl Building {
     /// Builds an empty ledger that will stand at `path`. The lock is held.
     pub(crate) fn begin(path: &Path) -> Result<Building> {
         remove_unfinished(path);
-        let file = beside(path, &format!(".new-{}", std::process::id()));
+        let file = beside(path, &format!("{NEW}{}", std::process::id()));
         OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -50,8 +56,23 @@ impl Building {
     }
 
     /// Gives it its name: nobody has it open any more, and all of it is on disk. False if another
-    /// ledger has that name by now; then this one is no more.
+    /// ledger has that name by now, or whoever waited for us for too long has taken this one away to
+    /// build one; then this one is no more.
     pub(crate) fn place(self) -> Result<bool> {
+        match self.try_place() {
+            Err(_) if fs::symlink_metadata(&self.file).is_err_and(|error| is_absent(&error)) => {
+                Ok(false)
+            }
+            Ok(true) => {
+                // What was collected is not collected again: its name has to last, too.
+                sync_folder(&self.path)?;
+                Ok(true)
+            }
+            not_placed => not_placed,
+        }
+    }
+
+    fn try_place(&self) -> Result<bool> {
         let conn = self.connect()?;
         let mode: String =
             conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
@@ -69,21 +90,11 @@ impl Building {
             return Ok(false);
         }
         set_log_aside(&self.path, &aside_now(&self.path))?;
-        let is_placed = match rename_to_nothing(&self.file, &self.path) {
-            Ok(()) => true,
-            // Whoever waited for us for too long has built one meanwhile, or taken ours away.
-            Err(error)
-                if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) =>
-            {
-                false
-            }
-            Err(error) => return Err(Error::io("rename", &self.file)(error)),
-        };
-        if is_placed {
-            // What was collected is not collected again: its name has to last, too.
-            sync_folder(&self.path)?;
+        match rename_to_nothing(&self.file, &self.path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(Error::io("rename", &self.file)(error)),
+            Ok(()) => Ok(true),
         }
-        Ok(is_placed)
     }
 
     /// Nobody sees the file before it is whole: it is synced once, at the end.
@@ -100,7 +111,7 @@ impl Building {
 impl Drop for Building {
     fn drop(&mut self) {
         // What has its name by now is not there under this one.
-        for suffix in ["", "-wal", "-shm", "-journal"] {
+        for suffix in BESIDE {
             let _ = fs::remove_file(beside(&self.file, suffix));
         }
     }
@@ -119,15 +130,27 @@ pub(crate) fn unlogged(conn: &Connection) -> Result<()> {
 }
 
 /// Removes what processes left behind that were killed while they built a ledger.
-fn remove_unfinished(path: &Path) {
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return };
-    let mut prefix = name.as_encoded_bytes().to_vec();
-    prefix.extend_from_slice(b".new-");
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_name().as_encoded_bytes().starts_with(&prefix) {
+pub(crate) fn remove_unfinished(path: &Path) {
+    let Some(name) = path.file_name() else { return };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    for entry in fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten().flatten() {
+        let other = entry.file_name();
+        let rest = other.as_encoded_bytes().strip_prefix(name.as_encoded_bytes());
+        if rest.is_some_and(is_unfinished) {
             let _ = fs::remove_file(entry.path());
         }
     }
+}
+
+/// Whether only something that was being built is called so, after the ledger's name.
+fn is_unfinished(rest: &[u8]) -> bool {
+    let Some(rest) = rest.strip_prefix(NEW.as_bytes()) else { return false };
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    digits > 0 && BESIDE.iter().any(|suffix| rest.get(digits..) == Some(suffix.as_bytes()))
+}
+
+fn is_absent(error: &std::io::Error) -> bool {
+    error.kind() == ErrorKind::NotFound
 }
 
 /// Writes the empty ledger.

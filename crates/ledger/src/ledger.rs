@@ -15,7 +15,7 @@ use crate::beside::beside;
 use crate::building::create;
 use crate::lock::WriteLock;
 use crate::opened::{FileId, Opened};
-use crate::place::{Found, aside_now, inspect, make_room, set_log_aside};
+use crate::place::{Found, aside_now, in_real_folder, inspect, make_room, set_log_aside};
 use crate::{Error, Result, Trouble, frozen, schema};
 use unnamed::Unnamed;
 
@@ -51,6 +51,8 @@ pub struct Ledger {
     hurry: Option<Hurry>,
     /// For another writer, when nobody is in a hurry.
     longest_wait: Duration,
+    /// Whoever had the turn when this one last waited for it, has not given it back in time.
+    has_missed_turn: bool,
     /// Set while it is built. Last: it is closed before it is removed.
     unnamed: Option<Unnamed>,
 }
@@ -85,7 +87,7 @@ impl Ledger {
             }
             Found::Ledger { .. } => {}
         }
-        let (conn, opened) = connect(path, path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let (conn, opened) = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         // SQLite opens what it may not write to all the same.
         if conn.is_readonly("main")? {
             let source = std::io::ErrorKind::PermissionDenied.into();
@@ -122,9 +124,9 @@ impl Ledger {
             return Err(Error::Absent { path: path.to_owned() });
         };
         let access = OpenFlags::SQLITE_OPEN_READ_ONLY;
-        let (conn, opened) = match (connect(path, path, access), frozen::name(path)) {
+        let (conn, opened) = match (connect(path, access), frozen::name(&in_real_folder(path))) {
             (Err(error), Some(name)) if error.trouble() == Trouble::ReadOnly => {
-                connect(path, &name, access | OpenFlags::SQLITE_OPEN_URI)?
+                connect_as(path, &name, access | OpenFlags::SQLITE_OPEN_URI)?
             }
             (Err(error), None)
                 if error.trouble() == Trouble::ReadOnly && frozen::hides_records(path) =>
@@ -153,6 +155,7 @@ impl Ledger {
             stop: None,
             hurry: None,
             longest_wait: LONGEST_WAIT,
+            has_missed_turn: false,
             unnamed: None,
         }
     }
@@ -193,7 +196,10 @@ impl Ledger {
         }
         let wait = self.hurry.map_or(self.longest_wait, |hurry| hurry.wait);
         let began = Instant::now();
-        let held = self.lock.as_ref().map(|lock| lock.acquire(wait));
+        // A turn that did not come in time is not waited for again and again: SQLite keeps order, too.
+        let patience = if self.has_missed_turn { LEAST_WAIT.min(wait) } else { wait };
+        let held = self.lock.as_ref().map(|lock| lock.acquire(patience));
+        self.has_missed_turn = held.as_ref().is_some_and(|held| !held.is_held());
         // Whoever is in a hurry does not stand in a second queue.
         if self.hurry.is_some() && held.as_ref().is_some_and(|held| !held.is_held()) {
             return Err(Error::Busy { path: self.path.clone(), seconds: 0 });
@@ -399,8 +405,13 @@ impl Drop for Ledger {
 }
 
 /// Opens the file at `path`, and makes sure that nobody put another one there meanwhile: the log
-/// that is read by name would belong to that one. SQLite knows it as `name`.
-fn connect(path: &Path, name: &Path, access: OpenFlags) -> Result<(Connection, Opened)> {
+/// that is read by name would belong to that one.
+fn connect(path: &Path, access: OpenFlags) -> Result<(Connection, Opened)> {
+    connect_as(path, &in_real_folder(path), access)
+}
+
+/// The same; SQLite knows it as `name`.
+fn connect_as(path: &Path, name: &Path, access: OpenFlags) -> Result<(Connection, Opened)> {
     for _ in 0..TRIES {
         let opened = Opened::at(path)?;
         let conn = Connection::open_with_flags(
@@ -434,7 +445,7 @@ pub(crate) struct Checkpointer {
 impl Checkpointer {
     /// Opens a ledger that is there.
     pub(crate) fn open(path: &Path) -> Result<Checkpointer> {
-        let (conn, opened) = connect(path, path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let (conn, opened) = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         conn.pragma_update(None, "synchronous", "NORMAL")?;
         Ok(Checkpointer { conn, _opened: opened })
     }

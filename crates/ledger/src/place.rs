@@ -24,6 +24,9 @@ pub(crate) enum Found {
 /// Looks at the first bytes of the file, without SQLite.
 pub(crate) fn inspect(path: &Path) -> Result<Found> {
     let refuse = |why: &str| Err(Error::NotALedger { path: path.to_owned(), why: why.to_owned() });
+    if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        return refuse("it is a folder");
+    }
     let meta = match fs::symlink_metadata(path) {
         Ok(meta) => meta,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
@@ -62,6 +65,16 @@ pub(crate) fn inspect(path: &Path) -> Result<Found> {
     }
     // Which version of SQLite may write it: 2 if that needs a log.
     Ok(Found::Ledger { has_log: Some(header[18] == 2) })
+}
+
+/// The same name through no link but perhaps the last: SQLite refuses, where it is asked to refuse
+/// one, a link to any folder above the file as well, and people's homes and disks are such links.
+pub(crate) fn in_real_folder(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match (fs::canonicalize(folder.unwrap_or(Path::new("."))), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
 }
 
 /// Makes sure that a ledger can stand at `path`.

@@ -4,6 +4,7 @@
 //! projection, rendering and export need; whatever it does not hold is still in the raw record.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use serde_json::value::RawValue;
 
@@ -48,6 +49,9 @@ pub struct Entry<'a> {
     pub says: Vec<Says<'a>>,
     /// What was odd about the record although it could be read.
     pub problems: Vec<Problem>,
+    /// Where in the line its record stands, if the line holds more than that: filler, a fragment,
+    /// another record.
+    pub part: Option<Range<usize>>,
 }
 
 /// What a record says about its parent.

@@ -13,7 +13,9 @@
 
 mod scan;
 
-use crate::entry::{Entry, Kind};
+use std::ops::Range;
+
+use crate::entry::{Entry, Kind, Parent};
 use crate::format::{Format, Origin};
 use crate::problem::{Problem, ProblemKind};
 
@@ -154,7 +156,7 @@ impl<'r> Recovery<'r> {
         let stuck = match scan.run(at) {
             End::Whole(end) => {
                 let is_believed = because == Because::InPlace || self.can_follow(end);
-                if is_believed && self.offer(scan.oddities(), scan.cleaned(), because) {
+                if is_believed && self.offer(scan.oddities(), scan.cleaned(), at..end, because) {
                     self.account(at, end);
                     return Some((self.lost_from, Because::InPlace));
                 }
@@ -165,7 +167,7 @@ impl<'r> Recovery<'r> {
         let last_closed = scan.last_closed();
         if stuck >= self.line.len()
             && self.is_cut
-            && self.offer(scan.oddities(), scan.closed(), because)
+            && self.offer(scan.oddities(), scan.closed(), at..self.line.len(), because)
         {
             self.account(at, self.line.len());
             return None;
@@ -177,7 +179,7 @@ impl<'r> Recovery<'r> {
             && self.line.get(end..stuck).unwrap_or_default().trim_ascii().is_empty()
             && self.can_follow(stuck)
             && scan.run(start) == End::Whole(end)
-            && self.offer(scan.oddities(), scan.cleaned(), Because::Perhaps)
+            && self.offer(scan.oddities(), scan.cleaned(), start..end, Because::Perhaps)
         {
             self.account(start, end);
             return Some((self.lost_from, Because::InPlace));
@@ -197,12 +199,19 @@ impl<'r> Recovery<'r> {
         self.next_brace(stuck.max(at + 1))
     }
 
-    /// Decodes a cleaned copy and hands the entry on if it is believed.
-    fn offer(&mut self, oddities: Oddities, json: &[u8], because: Because) -> bool {
-        let Ok(entry) = self.format.decode(self.origin, json) else { return false };
+    /// Decodes a cleaned copy of a part of the line and hands the entry on if it is believed.
+    fn offer(
+        &mut self,
+        oddities: Oddities,
+        json: &[u8],
+        part: Range<usize>,
+        because: Because,
+    ) -> bool {
+        let Ok(mut entry) = self.format.decode(self.origin, json) else { return false };
         if !because.admits(&entry) {
             return false;
         }
+        entry.part = (part != (0..self.line.len())).then_some(part);
         (self.each)(&entry);
         self.records += 1;
         self.oddities.add(oddities);
@@ -317,6 +326,9 @@ impl Because {
             Because::Perhaps => match entry.kind {
                 Kind::Unknown => false,
                 Kind::Prompt => entry.time.is_some(),
+                // What a sub-agent says stands in a line about its progress, with a type and an id; a
+                // message of the session itself that has an id says what it follows.
+                Kind::Message if entry.parent == Parent::Unsaid && entry.id.is_some() => false,
                 _ => has_type() && entry.type_name != "bare",
             },
         }

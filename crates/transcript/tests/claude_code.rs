@@ -552,6 +552,25 @@ fn walk(directory: &Path, relative: &str, claims: &mut Vec<String>) {
     }
 }
 
+#[test]
+fn what_a_sub_agent_said_is_no_record_of_its_own() {
+    let read = |line: String| {
+        let origin = ClaudeCode.origin(b"projects/-p/00000001-0000-4000-8000-000000000000.jsonl");
+        let mut ids = Vec::new();
+        record::read(&ClaudeCode, &origin, line.as_bytes(), &mut |entry| {
+            ids.extend(entry.id.as_deref().map(str::to_owned));
+        });
+        ids
+    };
+    let torn = r#"{"type":"progress","uuid":"p","parentUuid":"a","data":{"message":"#;
+    let said = r#"{"type":"user","message":{"role":"user","content":"x"},"uuid":"n","timestamp":"2026-01-12T10:30:00.000Z"}"#;
+    assert_eq!(read(format!("{torn}{said}")), [""; 0], "torn behind the nested message");
+    assert_eq!(read(format!("{torn}{said}}}}}")), ["p"], "not torn");
+    // Another record behind a torn one says what it follows.
+    let other = said.replace(r#""uuid""#, r#""parentUuid":"a","uuid""#);
+    assert_eq!(read(format!("{torn}{other}")), ["n"]);
+}
+
 fn each_entry(path: &str, mut look: impl FnMut(&Entry<'_>)) {
     let origin = ClaudeCode.origin(path.as_bytes());
     for record in records(&origin, &fixture(path)) {

@@ -329,10 +329,14 @@ fn is_collected(format: &dyn Format, path: &[u8]) -> bool {
     matches!(format.claim(path, Node::File), Claim::Collect(_) | Claim::Probe(_))
 }
 
+/// The entries of a record, and the bytes that each was read from.
 fn entries_of(format: &dyn Format, path: &[u8], record: &[u8]) -> Vec<String> {
     let mut entries = Vec::new();
     record::read(format, &format.origin(path), record, &mut |entry| {
-        entries.push(format!("{entry:?}"));
+        let mut entry = entry.clone();
+        let line = record.trim_ascii();
+        let part = entry.part.take().map_or(line, |part| &line[part]);
+        entries.push(format!("{entry:?} of {}", part.escape_ascii()));
     });
     entries
 }

@@ -6,6 +6,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::ledger::LONGEST_WAIT;
+use crate::place::in_real_folder;
 use crate::{Error, Result};
 
 /// Pages that are copied between two reports: 8 MiB.
@@ -52,7 +53,7 @@ pub(super) fn copy(from: &Connection, to: &Path, progress: &mut dyn FnMut(u64, u
 /// every place that backups go to has them.
 pub(super) fn open(path: &Path, access: OpenFlags) -> rusqlite::Result<Connection> {
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let conn = Connection::open_with_flags_and_vfs(path, flags, "unix-none")?;
+    let conn = Connection::open_with_flags_and_vfs(in_real_folder(path), flags, "unix-none")?;
     // Without it a write-ahead log would need shared memory beside the file.
     conn.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     Ok(conn)

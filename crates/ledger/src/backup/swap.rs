@@ -25,7 +25,7 @@ use crate::beside::beside;
 use crate::ledger::Ledger;
 use crate::lock::WriteLock;
 use crate::opened::Opened;
-use crate::place::{self, Found};
+use crate::place::{self, Found, in_real_folder};
 use crate::wire::BackupRestored;
 use crate::{Error, Result, clock, frozen, schema};
 
@@ -197,11 +197,12 @@ impl Old {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let conn = match Connection::open_with_flags(path, flags).map_err(Error::from) {
-            Ok(conn) => conn,
-            Err(error) if is_damage(&error) => return unreadable(),
-            Err(error) => return Err(error),
-        };
+        let conn =
+            match Connection::open_with_flags(in_real_folder(path), flags).map_err(Error::from) {
+                Ok(conn) => conn,
+                Err(error) if is_damage(&error) => return unreadable(),
+                Err(error) => return Err(error),
+            };
         conn.busy_timeout(Duration::ZERO)?;
         // A damaged ledger may not say what it knows; it is replaced all the same.
         let known = Known {

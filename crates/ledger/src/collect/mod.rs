@@ -224,11 +224,14 @@ pub(crate) fn sweep(
             Ok(_) if is_over(ledger.deadline()) => break,
             Ok(_) => {}
             // Another process has built a ledger meanwhile; ours is no more.
-            Err(Error::Replaced { .. }) if was_unnamed && !ledger.is_unnamed() => {
-                sweep = Sweep::default();
-            }
+            Err(Error::Replaced { .. }) if was_unnamed => match ledger.take_name() {
+                Ok(()) | Err(Error::Replaced { .. }) => sweep = Sweep::default(),
+                Err(error) => return Err(error),
+            },
             // What a reader wanted to compare with may have been forgotten meanwhile.
-            Err(_) if attempt < TRIES && Forgotten::load(ledger.conn())? != forgotten => {}
+            Err(_)
+                if attempt < TRIES
+                    && Forgotten::load(ledger.conn()).is_ok_and(|now| now != forgotten) => {}
             Err(error) => return Err(error),
         }
     }

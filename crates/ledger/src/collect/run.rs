@@ -174,15 +174,14 @@ impl Run<'_> {
                 break;
             }
             if self.ledger.is_unnamed_for_long() {
-                settler.take().into_iter().for_each(Settler::end);
+                settler.take().map_or(Ok(()), Settler::end)?;
                 self.ledger.take_name()?;
                 // Others see it now, and write to it.
                 (settler, queue) = (settle(self.ledger), self.ledger.queue());
                 writer.reconnected();
             }
         }
-        settler.into_iter().for_each(Settler::end);
-        Ok(())
+        settler.map_or(Ok(()), Settler::end)
     }
 }
 

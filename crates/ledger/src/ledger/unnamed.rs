@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags};
 
 use super::{LONGEST_WAIT, Ledger, assert_sqlite, connect, set_up};
-use crate::building::{Building, unlogged};
+use crate::building::{Building, remove_unfinished, unlogged};
 use crate::lock::{Held, WriteLock};
 use crate::opened::Opened;
 use crate::place::{Found, inspect, make_room};
@@ -33,7 +33,11 @@ impl Ledger {
     /// Opens the ledger at `path` to collect into it. One that is not there yet comes to stand
     /// there while something is collected ([`collect`](crate::collect())), and not before.
     pub fn open_to_collect(path: &Path) -> Result<Ledger> {
-        let Found::Nothing = inspect(path)? else { return Ledger::open(path) };
+        let Found::Nothing = inspect(path)? else {
+            // Nobody builds another one to any purpose; it may hold what is forgotten here.
+            remove_unfinished(path);
+            return Ledger::open(path);
+        };
         assert_sqlite()?;
         make_room(path)?;
         let turn = WriteLock::beside(path)?.acquire(LONGEST_WAIT);
@@ -45,7 +49,7 @@ impl Ledger {
         let building = Building::begin(path)?;
         let file = building.file().to_owned();
         let empty = fs::read(&file).map_err(Error::io("read", &file))?.into();
-        let (conn, opened) = connect(&file, &file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let (conn, opened) = connect(&file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         unlogged(&conn)?;
         // Nobody else looks: there is no need to ask for the file again with every transaction.
         conn.pragma_update(None, "locking_mode", "EXCLUSIVE")?;

@@ -171,7 +171,8 @@ impl<'a> Drafter<'a> {
 
     /// Reads a whole record.
     pub(crate) fn draft(&self, bytes: &[u8]) -> Draft {
-        let content = short_hash(xxh3_64(bytes.trim_ascii()));
+        let line = bytes.trim_ascii();
+        let content = short_hash(xxh3_64(line));
         let mut entries = Vec::new();
         let mut left_out = 0_u64;
         let (format, origin) = (self.format, self.origin);
@@ -180,7 +181,12 @@ impl<'a> Drafter<'a> {
                 left_out += 1;
                 return;
             }
-            let drafted = self.entry(entry, content, entries.len(), bytes.len() as u64);
+            // The same record is the same alone and beside others.
+            let content = match entry.part.clone().and_then(|part| line.get(part)) {
+                Some(part) => short_hash(xxh3_64(part)),
+                None => content,
+            };
+            let drafted = self.entry(entry, content, bytes.len() as u64);
             if entries.is_empty() {
                 // Nearly always the only one; a grown vector would have room for four.
                 entries.reserve_exact(1);
@@ -203,7 +209,9 @@ impl<'a> Drafter<'a> {
         let mut entries = Vec::new();
         let (format, origin) = (self.format, self.origin);
         let problems = record::read_oversize(format, origin, head, length, &mut |entry| {
-            let mut drafted = self.entry(entry, content, entries.len(), length);
+            // Each is another one.
+            let content = content.wrapping_add(entries.len() as i64);
+            let mut drafted = self.entry(entry, content, length);
             drafted.text.left_out += length - head.len() as u64;
             entries.push(drafted);
         });
@@ -222,7 +230,7 @@ impl<'a> Drafter<'a> {
         texts
     }
 
-    fn entry(&self, entry: &Entry<'_>, content: i64, ordinal: usize, bytes: u64) -> DraftEntry {
+    fn entry(&self, entry: &Entry<'_>, content: i64, bytes: u64) -> DraftEntry {
         let Gathered { mut text, calls, results, detail } = gather(entry, bytes);
         text.seal();
         // Words beside a tool's result are the human's.
@@ -256,7 +264,7 @@ impl<'a> Drafter<'a> {
             time: entry.time.map(|time| time.0),
             role: entry.role,
             marks,
-            content: content.wrapping_add(ordinal as i64),
+            content,
             text,
             words: None,
             is_message,

@@ -1,11 +1,13 @@
 //! Pairs tool calls with their results, in whichever order they come.
 
+mod known;
+
 use std::collections::BTreeMap;
 
-use foldhash::{HashMap, HashSet};
 use quipu_transcript::problem::ProblemKind;
 use rusqlite::{Connection, OptionalExtension};
 
+use self::known::{Known, Place, State};
 use super::draft::{DraftCall, DraftResult};
 use super::targets::{Target, Targets};
 use super::toolbox::{CallId, Tool, ToolId, Toolbox};
@@ -16,15 +18,13 @@ use crate::ids::{EntryId, SessionRow};
 /// What is known in memory of a session's calls.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    by_id: HashMap<Box<str>, Call>,
-    /// Ids that stand on several calls: the ledger is asked which of them waits.
-    reused: HashSet<Box<str>>,
+    known: Known,
     /// Calls of the newest assistant message that wait for a result. `None`: the ledger must be
     /// asked.
     open: Option<Open>,
     has_orphans: bool,
     /// Calls that are in no row yet. Most are answered soon, and then their row is written once.
-    unwritten: BTreeMap<(EntryId, u32), Unwritten>,
+    unwritten: BTreeMap<Place, Unwritten>,
 }
 
 /// A call, and its result if that has come.
@@ -54,13 +54,6 @@ struct Open {
     calls: BTreeMap<u32, Option<Box<str>>>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Call {
-    entry: EntryId,
-    ordinal: u32,
-    is_answered: bool,
-}
-
 /// Where calls and results stand.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct At<'c> {
@@ -83,7 +76,7 @@ impl Calls {
         let mut problems = Vec::new();
         let mut open = Open { entry: at.entry, calls: BTreeMap::new() };
         for (ordinal, call) in calls.iter().enumerate() {
-            let ordinal = ordinal as u32;
+            let place = Place { entry: at.entry, ordinal: ordinal as u32 };
             let id = call.id.as_deref().map(CallId::of);
             let tool = Tool {
                 name: &call.name,
@@ -99,24 +92,22 @@ impl Calls {
                 },
                 answer: None,
             };
-            self.unwritten.insert((at.entry, ordinal), unwritten);
+            self.unwritten.insert(place, unwritten);
             if call.is_partial {
                 problems.push(ProblemKind::PartialCall);
                 continue;
             }
-            let mut is_answered = false;
+            let mut result = None;
             if let Some(id) = &call.id {
-                if self.find(at, id)?.is_some() {
-                    problems.push(ProblemKind::CallIdReused);
-                    self.by_id.remove(id);
-                    self.reused.insert(id.clone());
+                if self.state(at, id)? == State::Free {
+                    result = self.claim_orphan(at, id, place)?;
                 } else {
-                    is_answered = self.claim_orphan(at, id, ordinal)?;
-                    self.by_id.insert(id.clone(), Call { entry: at.entry, ordinal, is_answered });
+                    problems.push(ProblemKind::CallIdReused);
                 }
+                self.known.add(id, place, result);
             }
-            if !is_answered {
-                open.calls.insert(ordinal, call.id.clone());
+            if result.is_none() {
+                open.calls.insert(place.ordinal, call.id.clone());
             }
         }
         if !calls.is_empty() {
@@ -132,20 +123,18 @@ impl Calls {
         result: &DraftResult,
     ) -> Result<Option<ProblemKind>> {
         let replaced = match (at.older, &result.call_id) {
-            (Some(older), Some(id)) => self.answered_by(at, id, older)?,
+            (Some(older), Some(id)) => self.replaced(at, id, older)?,
             _ => None,
         };
         let call = match (replaced, &result.call_id) {
             (Some(call), _) => call,
-            (None, Some(id)) => match self.find(at, id)? {
-                Some(call) if call.is_answered => return Ok(Some(ProblemKind::RepeatedResult)),
-                Some(call) => {
-                    if let Some(known) = self.by_id.get_mut(id) {
-                        known.is_answered = true;
-                    }
-                    (call.entry, call.ordinal)
+            (None, Some(id)) => match self.state(at, id)? {
+                State::Answered => return Ok(Some(ProblemKind::RepeatedResult)),
+                State::Waiting(call) => {
+                    self.known.answer(id, call, None, at.entry);
+                    call
                 }
-                None => {
+                State::Free => {
                     self.has_orphans = true;
                     at.conn
                         .prepare_cached(
@@ -170,8 +159,8 @@ impl Calls {
                 None => return Ok(Some(ProblemKind::OrphanResult)),
             },
         };
-        if let Some(open) = self.open.as_mut().filter(|open| open.entry == call.0) {
-            open.calls.remove(&call.1);
+        if let Some(open) = self.open.as_mut().filter(|open| open.entry == call.entry) {
+            open.calls.remove(&call.ordinal);
         }
         let answer = Answer {
             entry: at.entry,
@@ -195,13 +184,12 @@ impl Calls {
                  output_name, output)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         )?;
-        for ((entry, ordinal), Unwritten { tool, call, target, answer }) in
-            std::mem::take(&mut self.unwritten)
+        for (place, Unwritten { tool, call, target, answer }) in std::mem::take(&mut self.unwritten)
         {
             let answer = answer.as_ref();
             statement.execute((
-                entry,
-                ordinal,
+                place.entry,
+                place.ordinal,
                 session,
                 tool,
                 call,
@@ -229,46 +217,38 @@ impl Calls {
                   WHERE entry = ?1 AND result IS NOT NULL AND call_id IS NOT NULL",
             )?
             .execute([entry])?;
-        let withdrawn: Vec<Option<Box<str>>> = at
-            .conn
-            .prepare_cached("SELECT call_id FROM tool_calls WHERE entry = ?1")?
-            .query_map([entry], |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
-        at.conn.prepare_cached("DELETE FROM tool_call_rows WHERE entry = ?1")?.execute([entry])?;
-        if !withdrawn.is_empty() {
-            self.has_orphans = true;
-            self.open = None;
-        }
-        for id in withdrawn.iter().flatten() {
-            if self.by_id.get(id).is_some_and(|call| call.entry == entry) {
-                self.by_id.remove(id);
+        let mut withdrawn = 0;
+        let mut statement = at.conn.prepare_cached(
+            "SELECT ordinal, call_id, result, is_partial FROM tool_calls WHERE entry = ?1",
+        )?;
+        let mut rows = statement.query([entry])?;
+        while let Some(row) = rows.next()? {
+            withdrawn += 1;
+            if let Some(id) = row.get::<_, Option<Box<str>>>(1)?
+                && !row.get::<_, bool>(3)?
+            {
+                self.load(at, &id)?;
+                self.known.remove(&id, Place { entry, ordinal: row.get(0)? }, row.get(2)?);
             }
         }
-        Ok(withdrawn.len() as i64)
+        at.conn.prepare_cached("DELETE FROM tool_call_rows WHERE entry = ?1")?.execute([entry])?;
+        if withdrawn > 0 {
+            self.has_orphans = true;
+        }
+        if self.open.as_ref().is_some_and(|open| open.entry == entry) {
+            self.open = None;
+        }
+        Ok(withdrawn)
     }
 
     /// The call that the older version of a result answered. If that still waits for its call, it
     /// does so no more.
-    fn answered_by(
-        &mut self,
-        at: At<'_>,
-        id: &str,
-        older: EntryId,
-    ) -> Result<Option<(EntryId, u32)>> {
-        self.save(at.conn, at.session)?;
-        let parts = CallId::of(id);
-        let call = at
-            .conn
-            .prepare_cached(
-                "SELECT c.entry, c.ordinal
-                   FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
-                  WHERE c.session = ?1 AND substr(c.call, -4) = substr(?2, -4) AND c.call = ?2
-                    AND t.call_begins = ?3 AND c.result = ?4 LIMIT 1",
-            )?
-            .query_row((at.session, parts.rest, parts.beginning, older), |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })
-            .optional()?;
+    fn replaced(&mut self, at: At<'_>, id: &str, older: EntryId) -> Result<Option<Place>> {
+        self.load(at, id)?;
+        let call = self.known.answered_by(id, older);
+        if let Some(call) = call {
+            self.known.answer(id, call, Some(older), at.entry);
+        }
         if call.is_none() {
             let waited = at
                 .conn
@@ -283,16 +263,11 @@ impl Calls {
         Ok(call)
     }
 
-    fn pair(
-        &mut self,
-        at: At<'_>,
-        (entry, ordinal): (EntryId, u32),
-        mut answer: Answer,
-    ) -> Result<()> {
+    fn pair(&mut self, at: At<'_>, call: Place, mut answer: Answer) -> Result<()> {
         if let Some(name) = &answer.output_name {
             answer.output = outputs::file(at.conn, at.session, name)?;
         }
-        if let Some(unwritten) = self.unwritten.get_mut(&(entry, ordinal)) {
+        if let Some(unwritten) = self.unwritten.get_mut(&call) {
             unwritten.answer = Some(answer);
             return Ok(());
         }
@@ -303,8 +278,8 @@ impl Calls {
                   WHERE entry = ?1 AND ordinal = ?2",
             )?
             .execute((
-                entry,
-                ordinal,
+                call.entry,
+                call.ordinal,
                 answer.entry,
                 answer.is_error,
                 answer.mentions_error,
@@ -314,45 +289,19 @@ impl Calls {
         Ok(())
     }
 
-    fn find(&mut self, at: At<'_>, id: &str) -> Result<Option<Call>> {
-        if let Some(call) = self.by_id.get(id) {
-            return Ok(Some(*call));
-        }
-        if at.is_complete && !self.reused.contains(id) {
-            return Ok(None);
-        }
-        self.save(at.conn, at.session)?;
-        let parts = CallId::of(id);
-        // The oldest one that waits; if none does, the oldest.
-        let calls: Vec<Call> = at
-            .conn
-            .prepare_cached(
-                "SELECT c.entry, c.ordinal, c.result IS NOT NULL
-                   FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
-                  WHERE c.session = ?1 AND substr(c.call, -4) = substr(?2, -4) AND c.call = ?2
-                    AND t.call_begins = ?3 AND t.is_partial = 0 AND c.entry <> ?4
-                  ORDER BY c.result IS NOT NULL, c.entry % (1 << 40), c.entry, c.ordinal LIMIT 2",
-            )?
-            .query_map((at.session, parts.rest, parts.beginning, at.entry), |row| {
-                Ok(Call { entry: row.get(0)?, ordinal: row.get(1)?, is_answered: row.get(2)? })
-            })?
-            .collect::<Result<_, _>>()?;
-        match calls.as_slice() {
-            [call] if !self.reused.contains(id) => {
-                self.by_id.insert(id.into(), *call);
-            }
-            [_, _] => {
-                self.reused.insert(id.into());
-            }
-            _ => {}
-        }
-        Ok(calls.first().copied())
+    fn load(&mut self, at: At<'_>, id: &str) -> Result<()> {
+        if at.is_complete { Ok(()) } else { self.known.load(at.conn, at.session, id) }
     }
 
-    /// A result that came before its call.
-    fn claim_orphan(&mut self, at: At<'_>, id: &str, ordinal: u32) -> Result<bool> {
+    fn state(&mut self, at: At<'_>, id: &str) -> Result<State> {
+        self.load(at, id)?;
+        Ok(self.known.state(id))
+    }
+
+    /// Pairs a call with a result that came before it. Returns its entry.
+    fn claim_orphan(&mut self, at: At<'_>, id: &str, call: Place) -> Result<Option<EntryId>> {
         if at.is_complete && !self.has_orphans {
-            return Ok(false);
+            return Ok(None);
         }
         let orphan = at
             .conn
@@ -370,19 +319,19 @@ impl Calls {
                 })
             })
             .optional()?;
-        let Some(orphan) = orphan else { return Ok(false) };
+        let Some(orphan) = orphan else { return Ok(None) };
         let entry = orphan.entry;
-        self.pair(at, (at.entry, ordinal), orphan)?;
+        self.pair(at, call, orphan)?;
         at.conn
             .prepare_cached(
                 "DELETE FROM orphan_results WHERE session = ?1 AND call_id = ?2 AND entry = ?3",
             )?
             .execute((at.session, id, entry))?;
         rows::forget_problem(at.conn, entry, ProblemKind::OrphanResult)?;
-        Ok(true)
+        Ok(Some(entry))
     }
 
-    fn oldest_open(&mut self, at: At<'_>) -> Result<Option<(EntryId, u32)>> {
+    fn oldest_open(&mut self, at: At<'_>) -> Result<Option<Place>> {
         if self.open.is_none() {
             self.save(at.conn, at.session)?;
             // Numbers of welded entries are not in order; their records are.
@@ -407,9 +356,11 @@ impl Calls {
         }
         let Some(open) = &mut self.open else { return Ok(None) };
         let Some((ordinal, id)) = open.calls.pop_first() else { return Ok(None) };
-        if let Some(known) = id.and_then(|id| self.by_id.get_mut(&id)) {
-            known.is_answered = true;
+        let call = Place { entry: open.entry, ordinal };
+        if let Some(id) = id {
+            self.load(at, &id)?;
+            self.known.answer(&id, call, None, at.entry);
         }
-        Ok(Some((open.entry, ordinal)))
+        Ok(Some(call))
     }
 }

@@ -65,6 +65,65 @@ fn one_that_came_to_stand_there_meanwhile_is_collected_into() {
 }
 
 #[test]
+fn one_that_was_taken_away_is_collected_anew() {
+    let home = Home::quick();
+    home.write(MAIN, lines(0..5));
+    let mut ledger = Ledger::open_to_collect(&home.ledger_path()).unwrap();
+    // Whoever has waited for too long does that.
+    std::fs::remove_file(ledger.path()).unwrap();
+    let report = collect(&mut ledger, &home.roots(), &mut |_| {}).unwrap();
+    assert_eq!((report.records_added, report.sources_changed), (5, 1));
+    drop(ledger);
+    home.assert_sound();
+    home.assert_restores();
+    assert_eq!(names(&home), ["ledger.db", "ledger.db.lock", "ledger.db.wait"]);
+}
+
+#[test]
+fn what_a_killed_one_left_is_removed_and_nothing_else() {
+    let home = Home::quick();
+    home.write(MAIN, lines(0..3));
+    std::fs::create_dir_all(home.ledger_path().parent().unwrap()).unwrap();
+    let lie = |name: &str| {
+        std::fs::write(home.ledger_path().with_file_name(name), "x").unwrap();
+    };
+    let others =
+        ["ledger.db.new-", "ledger.db.new-1.txt", "ledger.db.new-year", "ledger.db.news-1"];
+    others.into_iter().for_each(lie);
+    let is_left = |name: &&str| names(&home).iter().any(|other| other == name);
+    // Neither before there is a ledger nor after.
+    for _ in 0..2 {
+        let mine = ["ledger.db.new-1", "ledger.db.new-77-journal", "ledger.db.new-2-wal"];
+        mine.into_iter().for_each(lie);
+        home.sync();
+        assert!(others.iter().all(is_left));
+        assert!(!mine.iter().any(is_left), "{:?}", names(&home));
+    }
+}
+
+#[test]
+fn a_folder_above_it_may_be_a_link() {
+    let home = Home::quick();
+    home.write(MAIN, lines(0..3));
+    drop(home.open());
+    let folder = home.scratch("linked");
+    std::os::unix::fs::symlink(home.ledger_path().parent().unwrap(), &folder).unwrap();
+    // One that is there, and one that is not.
+    for name in ["ledger.db", "another.db"] {
+        let path = folder.join(name);
+        let mut ledger = Ledger::open_to_collect(&path).unwrap();
+        assert_eq!(collect(&mut ledger, &home.roots(), &mut |_| {}).unwrap().records_added, 3);
+        drop(ledger);
+        assert!(Ledger::open_read_only(&path).is_ok());
+        drop(Ledger::open(&path).unwrap());
+    }
+    // A link to the file itself is refused as before.
+    let link = home.scratch("link.db");
+    std::os::unix::fs::symlink(home.ledger_path(), &link).unwrap();
+    assert!(Ledger::open(&link).is_err());
+}
+
+#[test]
 fn a_path_that_cannot_hold_one_is_refused_before_anything_is_collected() {
     let home = Home::quick();
     std::fs::create_dir_all(home.ledger_path()).unwrap();

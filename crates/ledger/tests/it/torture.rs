@@ -340,6 +340,19 @@ fn a26_identical_lines() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 3);
 }
 
+#[test]
+fn a26_identical_records_on_one_line() {
+    let same = said("bbbb0001", Some("aaaa0001"), "triplet");
+    let home = check(format!("{same}{same}{same}"), &["triplet"], &[("welded", 1)]);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sightings"), 2);
+    assert_eq!(home.hits("triplet"), 1);
+    // Alone and beside others it is the same, too.
+    let other = said("bbbb0002", Some("bbbb0001"), "other");
+    let home = check(format!("{same}\n{other}{same}"), &["triplet", "other"], &[("welded", 1)]);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sightings"), 1);
+    assert_eq!(home.hits("triplet"), 1);
+}
+
 // --- A2 JSON ------------------------------------------------------------------------------------------
 
 #[test]
@@ -812,6 +825,39 @@ fn a61_a_result_without_an_id() {
     home.sync();
     home.append(OPENCLAW, nameless());
     home.sync_and_check();
+}
+
+#[test]
+fn a61_one_id_for_all_calls() {
+    // Each answered at once, in one sync and in many.
+    let pair = |number: u32| {
+        call(&format!("c{number}"), &["call_0"]) + &result(&format!("r{number}"), "call_0")
+    };
+    let answered = "SELECT count(*) FROM tool_calls c
+                      JOIN entries e ON e.id = c.entry JOIN entries r ON r.id = c.result
+                     WHERE substr(e.uuid, 2) = substr(r.uuid, 2)";
+    let home = Home::quick();
+    home.write(OPENCLAW, HEADER.to_owned() + &(0..3000).map(pair).collect::<String>());
+    home.sync_and_check();
+    assert_eq!(home.one::<i64>(answered), 3000);
+    for number in 3000..3010 {
+        home.append(OPENCLAW, pair(number));
+        home.sync();
+    }
+    home.sync_and_check();
+    assert_eq!(home.one::<i64>(answered), 3010);
+    // All calls first: the oldest that waits is answered.
+    let home = Home::quick();
+    let calls: String = (0..100).map(|number| call(&format!("c{number}"), &["x"])).collect();
+    let results: String = (0..99).map(|number| result(&format!("r{number}"), "x")).collect();
+    home.write(OPENCLAW, HEADER.to_owned() + &calls);
+    home.sync();
+    home.append(OPENCLAW, results);
+    home.sync_and_check();
+    assert_eq!(home.one::<i64>(answered), 99);
+    let waiting =
+        "SELECT e.uuid FROM tool_calls c JOIN entries e ON e.id = c.entry WHERE result IS NULL";
+    assert_eq!(home.one::<String>(waiting), "c99");
 }
 
 #[test]

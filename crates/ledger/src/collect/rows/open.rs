@@ -25,6 +25,7 @@ use crate::beside::beside;
 use crate::collect::discover::Stat;
 use crate::collect::known::{Print, print};
 use crate::collect::read;
+use crate::place::in_real_folder;
 
 /// How long a writer that holds a lock is waited for.
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
@@ -122,7 +123,7 @@ impl Database {
         let has_log = files.log.is_some_and(|log| log.size > 0);
         let (uri, access) = if has_log && !files.has_index {
             let copy = private_copy(root, &path, &files, ledger)?;
-            (uri(&copy.0, "mode=ro"), Access::Copy(copy.1))
+            (uri(&in_real_folder(&copy.0), "mode=ro"), Access::Copy(copy.1))
         } else if has_log || (files.log.is_some() && files.has_index) {
             // Its program has it open: an empty log is one that was just written back.
             (uri(&path, "mode=ro&readonly_shm=1"), Access::Live)
