@@ -148,7 +148,7 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
             "a code is good for an hour; `quipu senders list` shows who asks"
         }
         Error::NoMatch { .. } => "`quipu cursors` lists how many generations each file has had",
-        Error::Ambiguous { candidates, .. } => return candidates_hint(candidates),
+        Error::Ambiguous { count, candidates, .. } => return candidates_hint(*count, candidates),
         Error::Sql { message } if message.starts_with("no such") => {
             "docs/schema.md describes the tables; `SELECT name, sql FROM sqlite_schema` shows them"
         }
@@ -205,11 +205,11 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
 const DAMAGED: &str =
     "keep a copy of the file as it is; sources on disk can be collected into a new ledger";
 
-fn candidates_hint(candidates: &[String]) -> Vec<String> {
+fn candidates_hint(count: usize, candidates: &[String]) -> Vec<String> {
     let mut hints = vec!["give more of the id; it may mean".to_owned()];
     hints.extend(candidates.iter().take(CANDIDATES).map(|id| format!("  {id}")));
-    if candidates.len() > CANDIDATES {
-        hints.push(format!("  and {} more", candidates.len() - CANDIDATES));
+    if count > CANDIDATES {
+        hints.push(format!("  and {} more", count - CANDIDATES));
     }
     hints
 }

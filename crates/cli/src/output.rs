@@ -106,6 +106,11 @@ impl Output {
         self.loudness == Loudness::Quiet
     }
 
+    /// Everything there is to say is asked for.
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.loudness == Loudness::Verbose
+    }
+
     /// From now on results that are longer than the screen go to a pager, if somebody looks.
     pub(crate) fn page(&mut self) -> io::Result<()> {
         self.stdout.page()

@@ -43,6 +43,9 @@ struct Dated<'a, T> {
     value: &'a T,
     fresh_as_of: i64,
     pending_bytes: Option<u64>,
+    /// Records that nothing was derived from yet, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unprojected: Option<u64>,
     /// Files that cannot be read, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     unreadable: Option<usize>,
@@ -56,6 +59,7 @@ pub(crate) fn open(context: &mut Context, args: Args) -> Result<Reading> {
         let ledger = Ledger::open_read_only(&path)?;
         let mut reader = quipu_ledger::Reader { ledger, whose: Whose::ReadOnly };
         let freshness = reader.refresh(&[], machine::name(), Patience::None, &mut |_| {})?;
+        warn_of_unprojected(context, freshness.unprojected);
         return Ok(Reading { ledger: reader.ledger, freshness });
     }
     let mut reader = quipu_ledger::open_to_read(&path, machine::name())?;
@@ -86,11 +90,7 @@ pub(crate) fn open(context: &mut Context, args: Args) -> Result<Reading> {
 
 /// Whoever names a ledger wants to read what is in it; a name that was mistyped makes no new one.
 fn refuse_unknown(context: &Context, path: &Path) -> Result<()> {
-    let is_named = matches!(
-        context.settings.ledger.origin,
-        Origin::Flag(_) | Origin::Environment("QUIPU_LEDGER")
-    );
-    if !is_named || path.symlink_metadata().is_ok() {
+    if !is_named(context) || path.symlink_metadata().is_ok() {
         return Ok(());
     }
     let shown = context.show(path);
@@ -98,11 +98,17 @@ fn refuse_unknown(context: &Context, path: &Path) -> Result<()> {
         .hint("`quipu sync` makes one and collects into it"))
 }
 
+/// Whether somebody says which ledger is meant, and does not mean any other.
+pub(crate) fn is_named(context: &Context) -> bool {
+    let origin = &context.settings.ledger.origin;
+    matches!(origin, Origin::Flag(_) | Origin::Environment("QUIPU_LEDGER"))
+}
+
 impl Reading {
     /// How an answer that nothing was found has to end.
     pub(crate) fn so_far(&self) -> String {
         let freshness = &self.freshness;
-        if freshness.is_behind() {
+        if freshness.is_behind() || freshness.unprojected > 0 {
             " in what is collected so far".to_owned()
         } else if !freshness.unreadable.is_empty() {
             let files = count(freshness.unreadable.len() as u64, "file");
@@ -123,16 +129,21 @@ impl Reading {
     /// A name that means one session: `name`, or what the person chooses of what it may mean.
     pub(crate) fn name(&self, context: &mut Context, name: &str) -> Result<String> {
         match quipu_ledger::find_session(&self.ledger, name) {
-            Err(Error::Ambiguous { what, candidates, name }) => {
+            Err(Error::Ambiguous { what, name, count, candidates }) => {
                 let room = context.output.choice_width().saturating_sub(ROOM_FOR_TIME);
                 let shown = apart(&candidates, room);
                 let described =
                     candidates.iter().zip(&shown).map(|(id, shown)| self.describe(id, shown));
                 let described = described.collect();
-                let question = format!("`{name}` may mean several sessions:");
+                let question = match candidates.len() {
+                    all if all == count => format!("`{name}` may mean several sessions:"),
+                    first => {
+                        format!("`{name}` may mean {count} sessions; these are the first {first}:")
+                    }
+                };
                 match context.output.pick(&question, described)? {
                     Some(choice) => Ok(candidates.into_iter().nth(choice).unwrap_or_default()),
-                    None => Err(Error::Ambiguous { what, candidates, name }.into()),
+                    None => Err(Error::Ambiguous { what, name, count, candidates }.into()),
                 }
             }
             Err(error) => Err(error.into()),
@@ -224,9 +235,16 @@ impl Reading {
 
     /// Writes one JSON object with what it is worth.
     pub(crate) fn json(&self, context: &mut Context, value: &impl Serialize) -> Result<()> {
-        let Freshness { fresh_as_of, pending_bytes, .. } = self.freshness;
+        let Freshness { fresh_as_of, pending_bytes, unprojected, .. } = self.freshness;
+        let unprojected = Some(unprojected).filter(|records| *records > 0);
         let unreadable = Some(self.freshness.unreadable.len()).filter(|files| *files > 0);
-        Ok(context.output.json(&Dated { value, fresh_as_of, pending_bytes, unreadable })?)
+        Ok(context.output.json(&Dated {
+            value,
+            fresh_as_of,
+            pending_bytes,
+            unprojected,
+            unreadable,
+        })?)
     }
 }
 
@@ -255,6 +273,15 @@ fn apart(ids: &[String], room: usize) -> Vec<String> {
     shown.collect()
 }
 
+/// Says so if a rebuild was interrupted, and what is derived is half of it.
+pub(crate) fn warn_of_unprojected(context: &Context, records: u64) {
+    if records > 0 {
+        let records = count(records, "record");
+        let warning = format!("the answer is without {records} that are not derived from yet");
+        context.output.warn(&warning, Some("`quipu sync` goes on with it"));
+    }
+}
+
 fn warn(context: &Context, whose: Whose, freshness: &Freshness) {
     let as_of = || format!("as of {}", minute(freshness.fresh_as_of));
     let say = |warning: String, hint: &str| context.output.warn(&warning, Some(hint));
@@ -277,6 +304,7 @@ fn warn(context: &Context, whose: Whose, freshness: &Freshness) {
             );
         }
     }
+    warn_of_unprojected(context, freshness.unprojected);
     if freshness.was_busy {
         let new = match freshness.pending_files {
             0 => "what is new".to_owned(),

@@ -236,16 +236,21 @@ pub enum Error {
     },
 
     /// Several things in the ledger have that name.
-    #[error("`{name}` matches {} {what}", candidates.len())]
+    #[error("`{name}` matches {count} {what}")]
     Ambiguous {
         /// What kind of things, in the plural.
         what: &'static str,
         /// What was asked for.
         name: String,
-        /// What it may mean.
+        /// How many.
+        count: usize,
+        /// What it may mean: the first of them.
         candidates: Vec<String>,
     },
 }
+
+/// At most this many things that a name may mean are named.
+const MOST_CANDIDATES: usize = 20;
 
 /// What a person can do something about, where the error alone does not say it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -268,6 +273,13 @@ pub enum Trouble {
 }
 
 impl Error {
+    /// Several things have that name: these.
+    pub(crate) fn ambiguous(what: &'static str, name: &str, mut candidates: Vec<String>) -> Error {
+        let count = candidates.len();
+        candidates.truncate(MOST_CANDIDATES);
+        Error::Ambiguous { what, name: name.to_owned(), count, candidates }
+    }
+
     /// What a person can do something about.
     pub fn trouble(&self) -> Trouble {
         use std::io::ErrorKind;

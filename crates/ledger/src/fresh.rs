@@ -43,6 +43,9 @@ pub struct Freshness {
     /// Databases with something new in them that is not in the answer yet.
     #[serde(skip)]
     pub pending_databases: u64,
+    /// Records that nothing was derived from yet: a rebuild was interrupted.
+    #[serde(skip)]
+    pub unprojected: u64,
     /// Another process was writing all the time.
     #[serde(skip)]
     pub was_busy: bool,
@@ -174,6 +177,7 @@ impl Reader {
                 pending_bytes: Some(swept.pending.bytes),
                 pending_files: swept.pending.files,
                 pending_databases: swept.pending.databases,
+                unprojected: 0,
                 was_busy: false,
                 unreadable: swept
                     .unreadable
@@ -199,6 +203,14 @@ impl Reader {
     fn as_collected(&self) -> Result<Freshness> {
         let fresh_as_of = "SELECT coalesce(collected_at, created_at) FROM ledger";
         let fresh_as_of = self.ledger.conn().query_row(fresh_as_of, [], |row| row.get(0))?;
-        Ok(Freshness { fresh_as_of, ..Freshness::default() })
+        let unprojected = unprojected(&self.ledger)?;
+        Ok(Freshness { fresh_as_of, unprojected, ..Freshness::default() })
     }
+}
+
+/// How many records nothing was derived from yet. The next sync, or any reader that may write, goes
+/// on with it.
+pub fn unprojected(ledger: &Ledger) -> Result<u64> {
+    let sql = "SELECT count(*) FROM records WHERE seq > (SELECT projected_to FROM ledger)";
+    Ok(ledger.conn().query_row(sql, [], |row| row.get::<_, i64>(0))?.cast_unsigned())
 }

@@ -48,7 +48,7 @@ pub use collect::{Progress, Retention, RootPath, Selection, collect, collect_cha
 pub use doctor::{DoctorProgress, doctor};
 pub use error::{Error, Result, Trouble};
 pub use forget::{foresee, forget};
-pub use fresh::{Freshness, Patience, Reader, Whose, adopt, open_to_read};
+pub use fresh::{Freshness, Patience, Reader, Whose, adopt, open_to_read, unprojected};
 pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
 pub use ledger::Ledger;
 pub use project::rebuild::rebuild;

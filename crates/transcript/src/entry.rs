@@ -342,6 +342,17 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// No response has more tokens of a kind than this. Larger counts are nonsense, and sums of them
+    /// must not leave the range of what adds them up: they are counted as this.
+    pub const MOST_TOKENS: u64 = 1 << 32;
+
+    /// Whether a count is larger than any can be.
+    pub fn is_absurd(&self) -> bool {
+        let counts =
+            [self.input, self.output, self.cache_read, self.cache_write, self.cache_write_1h];
+        counts.into_iter().any(|count| count > Usage::MOST_TOKENS)
+    }
+
     /// All tokens.
     pub fn total(&self) -> u64 {
         self.input

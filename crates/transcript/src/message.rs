@@ -174,6 +174,7 @@ pub(crate) fn stop_from(reason: &str) -> Stop {
 mod tests {
     use super::*;
     use crate::json::{self, Odd};
+    use crate::problem::ProblemKind;
 
     #[track_caller]
     fn check(message: &str, look: impl FnOnce(&Entry<'_>)) {
@@ -295,6 +296,19 @@ mod tests {
             r#"{"cache_creation":{"ephemeral_5m_input_tokens":1,"ephemeral_1h_input_tokens":3}}"#,
         );
         assert_eq!((split.cache_write, split.cache_write_1h), (4, 3));
+    }
+
+    #[test]
+    fn more_tokens_than_there_can_be_are_a_problem() {
+        for (count, is_problem) in [("4294967296", false), ("4294967297", true)] {
+            let message =
+                format!(r#"{{"role":"assistant","usage":{{"input":1,"cacheRead":{count}}}}}"#);
+            check(&message, |entry| {
+                let kinds: Vec<_> = entry.problems.iter().map(|problem| problem.kind).collect();
+                let expected: &[_] = if is_problem { &[ProblemKind::TokenCount] } else { &[] };
+                assert_eq!(kinds, expected, "{count}");
+            });
+        }
     }
 
     #[test]

@@ -47,9 +47,39 @@ const FILES: &[&str] = &[
     ".git-credentials",
 ];
 
-/// Extensions of keys and key stores.
-const KEY_EXTENSIONS: &[&str] =
-    &[".key", ".pem", ".p8", ".p12", ".pfx", ".ppk", ".jks", ".keystore", ".kdbx"];
+/// Extensions of keys, key stores and environments.
+const KEY_EXTENSIONS: &[&str] = &[
+    ".key",
+    ".pem",
+    ".p8",
+    ".p12",
+    ".pfx",
+    ".ppk",
+    ".jks",
+    ".keystore",
+    ".kdbx",
+    ".gpg",
+    ".asc",
+    ".env",
+];
+
+/// How names begin that are configuration with secrets where the rest says that it is data:
+/// `settings.local.json`, `client_secret_123.apps.googleusercontent.com.json`, `secrets.prod.yaml`.
+const DATA_FILES: &[&str] = &[
+    "settings",
+    "client_secret",
+    "client-secret",
+    "service-account",
+    "service_account",
+    "serviceaccount",
+    "secret.",
+    "secrets.",
+    "secrets-",
+    "secrets_",
+];
+
+/// What such data is written in.
+const DATA_EXTENSIONS: &[&str] = &[".json", ".yaml", ".yml", ".toml"];
 
 /// What editors and careful programs put behind a name. A number or date may follow.
 const BACKUP_SUFFIXES: &[&str] =
@@ -77,7 +107,7 @@ fn is_secret_file(name: &[u8]) -> bool {
     if starts_with(name, ".env") || JSON_FILES.iter().any(|file| is_json_named(name, file)) {
         return true;
     }
-    if starts_with(name, "settings") && holds_json(name) {
+    if DATA_FILES.iter().any(|file| starts_with(name, file)) && holds_data(name) {
         return true;
     }
     let is_named = |file: &&str| {
@@ -95,9 +125,11 @@ fn is_json_named(name: &[u8], file: &str) -> bool {
     starts_with(name, file) && !matches!(name.get(file.len()), Some(b'l' | b'L'))
 }
 
-/// Whether `.json` (and not `.jsonl`) is one of the name's extensions.
-fn holds_json(name: &[u8]) -> bool {
-    (0..name.len()).any(|at| name.get(at..).is_some_and(|rest| is_json_named(rest, ".json")))
+/// Whether `.json` (and not `.jsonl`), or the like, is one of the name's extensions.
+fn holds_data(name: &[u8]) -> bool {
+    memchr::memchr_iter(b'.', name)
+        .filter_map(|at| name.get(at..))
+        .any(|rest| DATA_EXTENSIONS.iter().any(|extension| is_json_named(rest, extension)))
 }
 
 fn without_backup_suffix(name: &[u8]) -> &[u8] {
@@ -156,6 +188,15 @@ mod tests {
             "server.key.bak",
             "server.pem~",
             "x.p12",
+            "client_secret.json",
+            "client_secret_12.apps.googleusercontent.com.json",
+            "service-account.json",
+            "service_account.prod.json.bak",
+            "secrets.yaml",
+            "secret.toml",
+            "prod.env",
+            "Prod.ENV.bak",
+            "x.gpg",
             ".env",
             ".env.local",
             ".envrc",
@@ -194,6 +235,11 @@ mod tests {
             "agents/main/sessions/openclaw.jsonl.deleted.2026-02-04T10-30-00.000Z",
             "agents/main/sessions/settings-review.jsonl",
             "agents/main/sessions/keyboard.jsonl",
+            "agents/main/sessions/secrets.jsonl",
+            "agents/main/sessions/service-account.jsonl.deleted.2026-02-04T10-30-00.000Z",
+            "agents/main/sessions/prod.env.jsonl",
+            "projects/-home-a/640a/tool-results/environment.txt",
+            "projects/-home-a/640a/tool-results/secret-santa.txt",
             "agents/main/sessions/x.jsonl.bak-12-1770193116233",
             "agents/main/sessions/telegram-topic-7.jsonl",
             "agents/main/sessions/a.keynote.jsonl",

@@ -60,6 +60,8 @@ problem_kinds! {
     ControlCharacter = "control_character",
     /// A number that no machine number holds.
     NumberRange = "number_range",
+    /// More tokens than a response can have; counted as 4,294,967,296.
+    TokenCount = "token_count",
     /// Nested deeper than anything sensible; the deep part is not understood.
     TooDeep = "too_deep",
     /// The same key twice in one object; the last one counts.

@@ -28,8 +28,10 @@ const COLUMNS: [Column; 5] = [
 ];
 
 pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
-    let ledger = context.open_read_only()?;
-    let cursors = quipu_ledger::cursors(&ledger)?;
+    let cursors = match context.open_if_any()? {
+        Some(ledger) => quipu_ledger::cursors(&ledger)?,
+        None => Vec::new(),
+    };
     if context.is_json {
         for cursor in &cursors {
             context.output.json(cursor)?;

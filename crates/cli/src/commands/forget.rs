@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
+use quipu_ledger::Error;
 use quipu_ledger::wire::{ForgetReport, ForgottenSession};
 use quipu_transcript::format;
 
@@ -41,7 +42,9 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     // There is nothing to forget in a ledger that is not there, and none is made.
-    drop(context.open_read_only()?);
+    if context.open_if_any()?.is_none() {
+        return Err(Error::NoMatch { what: "session", name: args.id.clone() }.into());
+    }
     let mut ledger = context.open()?;
     let foreseen = quipu_ledger::foresee(&mut ledger, &args.id)?;
     if args.dry_run {

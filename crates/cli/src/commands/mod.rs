@@ -43,7 +43,7 @@ use crate::error::{CommandError, Kind, Result};
 use crate::output::{Loudness, Output};
 use crate::settings::{self, Settings};
 use crate::shell::Shell;
-use crate::{logging, machine, paths, roots};
+use crate::{logging, machine, paths, reading, roots};
 
 /// What quipu can do.
 #[derive(Debug, clap::Subcommand)]
@@ -144,9 +144,13 @@ impl Context {
         Ok(Ledger::open(&self.settings.ledger.value)?)
     }
 
-    /// Opens the ledger for reading; it has to be there.
-    fn open_read_only(&self) -> Result<Ledger> {
-        Ok(Ledger::open_read_only(&self.settings.ledger.value)?)
+    /// Opens the ledger for reading. Where none was made yet there is none, and nothing in it; one
+    /// that is named has to be there.
+    fn open_if_any(&self) -> Result<Option<Ledger>> {
+        match Ledger::open_read_only(&self.settings.ledger.value) {
+            Err(quipu_ledger::Error::Absent { .. }) if !reading::is_named(self) => Ok(None),
+            opened => Ok(Some(opened?)),
+        }
     }
 
     /// What tokens cost.

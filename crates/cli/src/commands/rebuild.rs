@@ -1,10 +1,12 @@
 //! `quipu rebuild`: the projection again, from truth alone.
 
+use quipu_ledger::wire::RebuildReport;
 use quipu_ledger::{Error, Ledger};
 
 use super::Context;
 use crate::error::Result;
 use crate::output::{Look, Text, count};
+use crate::reading;
 
 /// Derive everything understood from the collected bytes again
 ///
@@ -23,6 +25,7 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     // brought up to date by it.
     match Ledger::open_read_only(&context.settings.ledger.value) {
         Ok(_) | Err(Error::Older { .. }) => {}
+        Err(Error::Absent { .. }) if !reading::is_named(context) => return nothing(context),
         Err(error) => return Err(error.into()),
     }
     let mut ledger = context.open()?;
@@ -39,6 +42,15 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
                 .with(Look::Good, count(report.sessions, "session"))
                 .and(format!(" from {}", count(report.records, "record"))),
         )?;
+    }
+    Ok(())
+}
+
+fn nothing(context: &mut Context) -> Result<()> {
+    if context.is_json {
+        context.output.json(&RebuildReport::default())?;
+    } else if !context.output.is_quiet() {
+        context.output.line("nothing to rebuild: there is no ledger yet; run `quipu sync`")?;
     }
     Ok(())
 }

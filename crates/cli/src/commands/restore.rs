@@ -11,6 +11,7 @@ use super::Context;
 use crate::error::{CommandError, Kind, Result};
 use crate::output::{Column, Look, Text, bytes, count};
 use crate::paths;
+use crate::reading;
 
 /// Give collected files back, byte for byte
 ///
@@ -86,8 +87,17 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         (None, None) => What::All,
     };
     let generations = args.generation.map_or(Generations::Newest, |Generation(wanted)| wanted);
-    let ledger = context.open_read_only()?;
-    let report = quipu_ledger::restore(&ledger, what, &to, generations).map_err(cannot_restore)?;
+    let report = match (context.open_if_any()?, what) {
+        (Some(ledger), what) => {
+            if args.id.is_some() {
+                reading::warn_of_unprojected(context, quipu_ledger::unprojected(&ledger)?);
+            }
+            quipu_ledger::restore(&ledger, what, &to, generations).map_err(cannot_restore)?
+        }
+        (None, What::Session(name)) => return Err(no_match("session", name.to_owned())),
+        (None, What::Source(path)) => return Err(no_match("file", path.display().to_string())),
+        (None, What::All) => RestoreReport::default(),
+    };
     if let (Some(id), 0, true) = (&args.id, report.files, report.damaged.is_empty()) {
         let mut error = CommandError::new(format!("no file of session `{id}` was ever collected"))
             .hint("it is known only from prompt history: its transcript was gone before the first sync");
@@ -109,6 +119,11 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             .hint("`quipu doctor --deep` says what is damaged and what to do"))
         }
     }
+}
+
+/// Nothing is called so where there is nothing at all.
+fn no_match(what: &'static str, name: String) -> CommandError {
+    quipu_ledger::Error::NoMatch { what, name }.into()
 }
 
 /// What is given back into a folder that is collected from would be collected again.

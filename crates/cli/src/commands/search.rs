@@ -307,10 +307,6 @@ fn nothing(answer: &SearchAnswer, query: &Query, reading: &Reading) -> CommandEr
 fn gaps(answer: &SearchAnswer) -> Vec<String> {
     let gaps = &answer.gaps;
     let mut said = Vec::new();
-    if gaps.unprojected > 0 {
-        let records = count(gaps.unprojected, "record");
-        said.push(format!("{records} not indexed yet; `quipu sync` goes on with it"));
-    }
     if gaps.too_long > 0 {
         said.push(format!("{} too long to be looked into", count(gaps.too_long, "record")));
     }

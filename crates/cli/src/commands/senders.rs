@@ -127,8 +127,10 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
 
 fn list(args: &ListArgs, context: &mut Context) -> Result<()> {
     let filter = args.place.filter()?;
-    let ledger = open(context)?;
-    let found = senders::senders(&ledger, &filter, now_ms())?;
+    let found = match open(context)? {
+        Some(ledger) => senders::senders(&ledger, &filter, now_ms())?,
+        None => Vec::new(),
+    };
     if context.is_json {
         return Ok(found.iter().try_for_each(|sender| context.output.json(sender))?);
     }
@@ -168,17 +170,16 @@ fn list(args: &ListArgs, context: &mut Context) -> Result<()> {
 }
 
 /// Opens the ledger to see what was decided, all of it if that is ours to derive.
-fn open(context: &Context) -> Result<Ledger> {
+fn open(context: &Context) -> Result<Option<Ledger>> {
     let path = &context.settings.ledger.value;
     if !path.exists() {
-        // Says so.
-        return context.open_read_only();
+        return context.open_if_any();
     }
     let mut reader = quipu_ledger::open_to_read(path, machine::name())?;
     if reader.whose == Whose::Ours {
         senders::bring_up(&mut reader.ledger)?;
     }
-    Ok(reader.ledger)
+    Ok(Some(reader.ledger))
 }
 
 /// Opens the ledger to decide something.

@@ -18,6 +18,8 @@ use crate::output::{Column, Look, Text, ago, bytes, count, day, number, ratio};
 /// it leaves out and for which reason, which record types it does not know,
 /// which files are gone from disk, and the oldest transcript with its days left
 /// under the agent's clean-up. Then everything odd that was noted, by kind.
+/// With -v more of the files that are left out are named, and every link that
+/// is not followed.
 ///
 /// Example:
 ///   quipu status --json | jq '.formats[] | {format, sessions, gone}'
@@ -148,8 +150,10 @@ fn format_facts(
         add("oldest", vec![path, oldest(&format.title, found)]);
     }
     add("warning", format.warnings.iter().flat_map(warning_texts).collect());
-    add("damaged", format.damaged.iter().flat_map(skipped_texts).collect());
-    add("left out", format.skipped.iter().flat_map(skipped_texts).collect());
+    let most = if context.output.is_verbose() { usize::MAX } else { MOST_NAMED };
+    let texts = |skipped: &SkippedFiles| skipped_texts(skipped, most);
+    add("damaged", format.damaged.iter().flat_map(texts).collect());
+    add("left out", format.skipped.iter().flat_map(texts).collect());
     let unknown = format.unknown_types.iter().map(|(name, entries)| {
         let name = if name.is_empty() { "(no type)" } else { name };
         Text::of(Look::Warning, name).and(format!("  {}", count(*entries, "record")))
@@ -191,21 +195,32 @@ fn database_text(database: &DatabaseStatus) -> Text {
         .with(Look::Dim, format!("  {}", database.path))
 }
 
-/// At most this many files are named for one reason; `--json` names more.
+/// At most this many files are named for one reason; `-v` and `--json` name more.
 const MOST_NAMED: usize = 3;
 
-/// Why files are left out, and which.
-fn skipped_texts(skipped: &SkippedFiles) -> Vec<Text> {
-    let what = if skipped.in_database { "transcript" } else { "file" };
-    let mut texts =
-        vec![Text::plain(format!("{}: {}", count(skipped.files, what), skipped.reason))];
-    let named = skipped.paths.iter().take(MOST_NAMED);
+/// Why files are left out, and which, at most so many.
+fn skipped_texts(skipped: &SkippedFiles, most: usize) -> Vec<Text> {
+    let what = match skipped.in_database {
+        true => "transcript",
+        false if skipped.are_links() => "link",
+        false => "file",
+    };
+    let counts = [(skipped.files, what), (skipped.folders, "folder")];
+    let counts = counts.iter().filter(|(number, _)| *number > 0);
+    let counts: Vec<String> = counts.map(|(number, what)| count(*number, what)).collect();
+    let mut texts = vec![Text::plain(format!("{}: {}", counts.join(" and "), skipped.reason))];
+    let named = skipped.paths.iter().take(most);
     texts.extend(named.map(|path| Text::of(Look::Dim, format!("  {path}"))));
-    let more = skipped.files.saturating_sub(skipped.paths.len().min(MOST_NAMED) as u64);
+    let more = skipped.all().saturating_sub(skipped.paths.len().min(most) as u64);
     // What has no name of its own has that of the database that it is in.
     let is_named = !skipped.in_database || skipped.paths.len() > 1;
     if more > 0 && is_named {
-        texts.push(Text::of(Look::Dim, format!("  and {} more", number(more))));
+        let how = match skipped.paths.len() {
+            named if named as u64 == skipped.all() => "; -v names them",
+            named if named > most => "; -v names more",
+            _ => "",
+        };
+        texts.push(Text::of(Look::Dim, format!("  and {} more{how}", number(more))));
     }
     texts
 }

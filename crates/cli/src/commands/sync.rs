@@ -74,6 +74,9 @@ pub(super) fn summary(report: &SyncReport) -> Vec<(&'static str, Text)> {
         let why = "a link that leaves its root, not followed; `quipu doctor` says what to do";
         facts.push(("not read", said_of(skipped, why)));
     }
+    for skipped in report.nowhere() {
+        facts.push(("not read", said_of(skipped, "a link that leads nowhere")));
+    }
     for (skipped, why) in report.damaged() {
         facts.push(("damaged", said_of(skipped, why)));
     }
@@ -134,7 +137,7 @@ fn said_of(files: &SkippedFiles, why: &str) -> Text {
         None | Some(".") => format!("{whose}'s folder"),
         Some(path) => format!("{whose}'s {path}"),
     };
-    let more = match files.files {
+    let more = match files.all() {
         1 => String::new(),
         // What has no name of its own has that of the database that it is in.
         times if files.paths.len() == 1 => format!(" ({} times)", number(times)),

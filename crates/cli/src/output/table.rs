@@ -150,7 +150,9 @@ fn blocks(columns: &[Column], rows: Vec<Vec<Text>>, available: usize) -> Vec<Tex
                     (Text::of(Look::Dim, format!("{title:indent$}")), indent)
                 }
             };
-            let width = available.saturating_sub(if index == 0 { 0 } else { indent });
+            // What follows below begins further right.
+            let fits = index == 0 && cell.width() <= available;
+            let width = if fits { available } else { available.saturating_sub(indent) };
             for part in cell.wrap(width) {
                 lines.push(std::mem::replace(&mut start, " ".repeat(indent).into()).join(part));
             }

@@ -44,6 +44,16 @@ fn narrow_terminal() {
 }
 
 #[test]
+fn very_narrow_terminal() {
+    let home = Home::small();
+    home.run("sync");
+    let run = home.run_with("cursors", &[("COLUMNS", "40")]);
+    for line in run.stdout.lines() {
+        assert!(line.chars().count() <= 40, "{line}");
+    }
+}
+
+#[test]
 fn for_machines() {
     let home = Home::small();
     home.run("sync");

@@ -124,7 +124,7 @@ fn it_has_to_be_wanted() {
 #[test]
 fn what_is_not_there() {
     let home = Home::small();
-    assert_eq!(home.run("forget 00000004 --yes").code, 2);
+    assert_eq!(home.run("forget 00000004 --yes").code, 1);
     assert!(!home.path(".local").exists(), "no ledger is made");
     home.run("sync");
     snapshot!(home.run("forget zebra --yes"), @"

@@ -21,22 +21,39 @@ fn refused(home: &Home, ledger: &str) -> Run {
     run
 }
 
-/// Only collecting makes one.
+/// Only collecting makes one, and where there is none nothing is in it.
 #[test]
 fn none_at_all() {
     let home = Home::small();
-    for command in ["rebuild", "restore --all --to out", "backup out.db", "senders list"] {
+    let said = |command: &str, code| {
         let run = home.run(command);
-        insta::allow_duplicates! {
-            snapshot!(run, @"
-            exit 2
-            --- stderr
-            error: there is no ledger at [HOME]/.local/share/quipu/ledger.db
-            hint: run `quipu sync` to collect into a new ledger, or name another with --ledger
-            ");
-        }
+        assert_eq!(run.code, code, "{command}: {run}");
         assert!(!home.path(".local").exists(), "{command}");
+        run.stdout + &run.stderr
+    };
+    insta::assert_snapshot!(said("cursors", 0), @"no files are followed yet; run `quipu sync`");
+    insta::assert_snapshot!(said("rebuild", 0), @"nothing to rebuild: there is no ledger yet; run `quipu sync`");
+    insta::assert_snapshot!(said("restore --all --to out", 0), @"nothing to restore: the ledger holds no files yet");
+    insta::assert_snapshot!(said("senders list", 0), @"nobody asks, and nobody was allowed or denied");
+    for command in ["restore 0000 --to out", "forget 0000", "session context 0000"] {
+        let said = said(command, 1);
+        assert!(said.starts_with("error: no session matches `0000`\n"), "{command}: {said}");
     }
+    assert!(said("restore --source x --to out", 1).starts_with("error: no file matches `x`\n"));
+    for command in ["cursors --json", "senders list --json"] {
+        assert_eq!(said(command, 0), "");
+    }
+    // Whoever names a ledger means that one, and a backup that is not made has to be noticed.
+    for command in ["cursors", "rebuild", "restore --all --to out", "senders list"] {
+        let run = home.run(&format!("{command} --ledger typo.db"));
+        assert_eq!(run.code, 2, "{command}: {run}");
+    }
+    snapshot!(home.run("backup out.db"), @"
+    exit 2
+    --- stderr
+    error: there is no ledger at [HOME]/.local/share/quipu/ledger.db
+    hint: run `quipu sync` to collect into a new ledger, or name another with --ledger
+    ");
 }
 
 #[test]

@@ -92,6 +92,33 @@ fn several_matches() {
     ");
 }
 
+/// However many there are, their number is told.
+#[test]
+fn a_great_many_matches() {
+    let home = Home::empty();
+    for number in 100..165 {
+        let line = "{\"role\":\"user\",\"content\":\"hello\"}\n";
+        home.write(format!(".openclaw/agents/main/sessions/many-{number}.jsonl"), line);
+    }
+    home.run("sync");
+    snapshot!(home.run("restore many --to out"), @"
+    exit 1
+    --- stderr
+    error: `many` matches 65 sessions
+    hint: give more of the id; it may mean
+          many-100
+          many-101
+          many-102
+          many-103
+          many-104
+          many-105
+          many-106
+          many-107
+          and 57 more
+    ");
+    assert!(home.run("show many").stderr.contains("`many` matches 65 sessions"));
+}
+
 #[test]
 fn nothing_is_overwritten() {
     let home = Home::small();

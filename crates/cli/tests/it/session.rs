@@ -84,10 +84,10 @@ fn it_never_collects() {
     hint: give an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists them
     ");
     snapshot!(Home::small().run("session context last"), @"
-    exit 2
+    exit 1
     --- stderr
-    error: there is no ledger at [HOME]/.local/share/quipu/ledger.db
-    hint: run `quipu sync` to collect into a new ledger, or name another with --ledger
+    error: no session matches `last`
+    hint: give an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists them
     ");
 }
 

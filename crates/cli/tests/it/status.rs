@@ -136,3 +136,52 @@ fn what_is_gone_is_told() {
     assert_eq!(status["formats"][1]["roots"][0]["state"], "absent");
     assert!(home.run("status").stdout.contains("4 files no longer on disk; kept"));
 }
+
+/// Whoever has to mend links needs to know which.
+#[test]
+fn every_link_that_is_not_followed_is_named() {
+    let home = Home::small();
+    let slug = ".claude/projects/-home-alice-shop";
+    home.write("elsewhere/x.jsonl", "");
+    for number in 10..40 {
+        let link = home.path(format!("{slug}/000000{number}-0000-4000-8000-000000000000.jsonl"));
+        std::os::unix::fs::symlink(home.path("elsewhere/x.jsonl"), link).unwrap();
+    }
+    std::os::unix::fs::symlink("gone", home.path(format!("{slug}/notes.jsonl"))).unwrap();
+    std::os::unix::fs::symlink("loop.jsonl", home.path(format!("{slug}/loop.jsonl"))).unwrap();
+    let skipped = home.run("status --json").json()["formats"][0]["skipped"].clone();
+    let of = |reason: &str| {
+        let groups = skipped.as_array().unwrap();
+        groups.iter().find(|group| group["reason"].as_str().unwrap().contains(reason)).unwrap()
+    };
+    assert_eq!(of("leaves its root")["files"], 30);
+    assert_eq!(of("leaves its root")["paths"].as_array().unwrap().len(), 30);
+    assert_eq!(of("leads nowhere")["paths"].as_array().unwrap().len(), 2);
+
+    let short = home.run("status").stdout;
+    for said in [
+        "30 links: symbolic link that leaves its root; not followed\n",
+        "and 27 more; -v names them\n",
+        "2 links: symbolic link that leads nowhere\n",
+    ] {
+        assert!(short.contains(said), "{said}: {short}");
+    }
+    let long = home.run("status -v").stdout;
+    assert!(long.contains("/00000039-0000") && !long.contains(" more"), "{long}");
+}
+
+/// Nobody looks into a folder that is left out, so nobody knows how many files are in it.
+#[test]
+fn folders_are_not_counted_as_files() {
+    let home = Home::small();
+    for number in 1..=7 {
+        home.write(format!(".claude/projects/-home-alice-shop/memory/{number}.md"), "x");
+    }
+    let run = home.run("status");
+    assert!(run.stdout.contains("1 folder: project memory, not a transcript\n"), "{run}");
+    assert!(run.stdout.contains("projects/-home-alice-shop/memory/\n"), "{run}");
+    let skipped = home.run("status --json").json()["formats"][0]["skipped"].clone();
+    let memory = skipped.as_array().unwrap().iter().find(|group| group["folders"] == 1).unwrap();
+    assert_eq!(memory["files"], 0);
+    assert_eq!(memory["paths"][0], "projects/-home-alice-shop/memory/");
+}

@@ -108,7 +108,7 @@ fn what_cannot_be_read_is_said() {
     let run = home.run("sync");
     std::fs::set_permissions(&shut, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     assert_eq!(
-        run.stdout.contains("OpenClaw's agents/shut/sessions: Permission denied"),
+        run.stdout.contains("OpenClaw's agents/shut/sessions/: Permission denied"),
         is_shut,
         "{}",
         run.stdout
@@ -154,6 +154,7 @@ fn a_link_that_leaves_its_root_is_said() {
     let doctor = home.run("doctor").stdout;
     assert!(!doctor.contains("symbolic link"), "{doctor}");
     // A part of it may be elsewhere as well.
+    std::fs::create_dir_all(home.path("far")).unwrap();
     std::os::unix::fs::symlink(home.path("far"), home.path("disk/all/-far")).unwrap();
     snapshot!(home.run("sync"), @"
     exit 0
@@ -161,4 +162,24 @@ fn a_link_that_leaves_its_root_is_said() {
     collected  nothing new in 13 files on disk
     not read   Claude Code's -far: a link that leaves its root, not followed; `quipu doctor` says what to do
     ");
+}
+
+/// What was looked at and is no transcript is said each time, and never counted as one.
+#[test]
+fn what_is_no_transcript_is_counted_alike_each_time() {
+    let home = Home::small();
+    let notes = ".claude/projects/-home-alice-shop/notes.jsonl";
+    home.write(notes, "not json at all\n");
+    let [first, second] = [(); 2].map(|()| home.run("sync --json").json());
+    assert_eq!(first["sources_added"], first["sources"]);
+    assert_eq!(first["sources"], second["sources"]);
+    assert_eq!(first["skipped"], second["skipped"]);
+    assert!(first["skipped"].to_string().contains("notes.jsonl"), "{first}");
+    let status = home.run("status --json").json();
+    assert_eq!(first["skipped"][0], status["formats"][0]["skipped"][0]);
+    home.write(notes, "{\"type\":\"summary\",\"summary\":\"x\",\"leafUuid\":\"y\"}\n");
+    let third = home.run("sync --json").json();
+    assert_eq!(third["sources_added"], 1);
+    assert_eq!(third["sources"].as_u64(), first["sources"].as_u64().map(|sources| sources + 1));
+    assert!(!third["skipped"].to_string().contains("notes.jsonl"), "{third}");
 }

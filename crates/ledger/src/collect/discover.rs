@@ -18,7 +18,7 @@ use quipu_transcript::format::{Format, Part};
 
 use super::retention::Retention;
 use super::select::Selection;
-pub(crate) use skipped::{MOST_NAMED, Reason, Skipped, summarise};
+pub(crate) use skipped::{MOST_LINKS, MOST_NAMED, Reason, Skipped, summarise};
 use walk::{Walk, denied_files};
 
 /// One place to look into, for one format.

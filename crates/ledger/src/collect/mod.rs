@@ -46,8 +46,8 @@ pub(crate) use changed::claimed;
 pub(crate) use decompress::{Unfolded, unfold};
 pub use discover::RootPath;
 pub(crate) use discover::{
-    Discovery, Folder, Found, MOST_NAMED, Reason, RootState, absolute, discover, path_bytes,
-    summarise,
+    Discovery, Folder, Found, MOST_LINKS, MOST_NAMED, Reason, RootState, absolute, discover,
+    path_bytes, summarise,
 };
 pub(crate) use forgotten::leave_out;
 pub(crate) use index::without_forgotten;
@@ -336,6 +336,7 @@ fn carry_out(
     }
 
     let mut dropped = 0;
+    let mut refused = std::mem::take(&mut plan.refused);
     let databases = plan.databases.take();
     for (phase, jobs) in phases::phases(roots, plan).into_iter().enumerate() {
         if phase > 0 {
@@ -359,7 +360,9 @@ fn carry_out(
     }
     let no_transcript = skipped.iter().filter(|skip| skip.reason == Reason::NotATranscript);
     report.sources = report.sources.saturating_sub(no_transcript.count() as u64);
-    report.skipped = summarise(roots, &skipped);
+    // These were not among the sources in the first place.
+    skipped.append(&mut refused);
+    report.skipped = summarise(roots, &skipped, MOST_NAMED);
     sweep.folders = discovery.folders;
     sweep.unreadable = skipped.iter().filter_map(|skip| unreadable(roots, skip)).collect();
     Ok(dropped)

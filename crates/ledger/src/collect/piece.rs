@@ -37,6 +37,7 @@ impl Writer<'_> {
             (Step::Begin { .. }, Some(Progress::At(old))) if self.is_refused(piece.job) => {
                 tx.prepare_cached("UPDATE sources SET refused = NULL WHERE id = ?1")?
                     .execute([old.source])?;
+                self.written.sources += 1;
                 *old
             }
             (Step::Begin { began, closing, .. }, Some(Progress::At(old))) => {
@@ -137,7 +138,7 @@ impl Writer<'_> {
         )?
         .execute((kind.as_str(), format, root, path, refused))?;
         let source = SourceId(tx.last_insert_rowid());
-        self.written.sources += 1;
+        self.written.sources += u64::from(refused.is_none());
         let began = match piece.step {
             Step::Begin { began, .. } => began,
             _ => Began::First,

@@ -7,8 +7,9 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::discover::{Discovery, Found, RootPath, absolute, path_bytes};
+use super::discover::{Discovery, Found, Reason, RootPath, Skipped, absolute, path_bytes};
 use super::known::{self, Known};
+use crate::forget::FORGOTTEN;
 use foldhash::{HashMap, HashSet};
 
 /// What one sync has to do.
@@ -21,6 +22,8 @@ pub(crate) struct Plan {
     /// Tails that were seen unchanged for the second time.
     pub(crate) standing: Vec<Known>,
     pub(crate) unchanged: u64,
+    /// What was looked at before, found to be no transcript, and not changed since.
+    pub(crate) refused: Vec<Skipped>,
     /// Databases, if all of them were looked for; `rows` plans what is in them.
     pub(crate) databases: Option<Vec<Found>>,
 }
@@ -202,7 +205,15 @@ impl Comparison<'_> {
                     plan.standing.push(source.clone());
                 }
                 // What is no transcript is left out, however often it was looked at.
-                plan.unchanged += u64::from(source.refused.is_none());
+                match source.refused.as_deref() {
+                    None => plan.unchanged += 1,
+                    Some(FORGOTTEN) => {}
+                    Some(_) => plan.refused.push(Skipped {
+                        root: found.root,
+                        path: found.path.clone(),
+                        reason: Reason::NotATranscript,
+                    }),
+                }
                 continue;
             }
             let Some(root) = self.roots.get(found.root) else { continue };

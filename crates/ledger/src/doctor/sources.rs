@@ -22,13 +22,15 @@ pub(super) const CHECK: Check = Check {
 
 fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
     let mut unreadable: BTreeMap<&str, Tally> = BTreeMap::new();
-    let (mut leaves, mut no_file) = (Tally::default(), Tally::default());
+    let (mut leaves, mut nowhere, mut no_file) =
+        (Tally::default(), Tally::default(), Tally::default());
     for skipped in &patient.discovery.skipped {
         let Some(root) = patient.resolved.get(skipped.root) else { continue };
         let name = || absolute(&root.path, &skipped.path).display().to_string();
         match &skipped.reason {
             Reason::Unreadable(why) => unreadable.entry(why).or_default().add(name),
             Reason::LeavesRoot => leaves.add(name),
+            Reason::LeadsNowhere => nowhere.add(name),
             Reason::NotAFile => no_file.add(name),
             // Left out on purpose, or for a good reason; `status` lists them.
             Reason::LeftOut(_)
@@ -46,12 +48,16 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
         let advice = "make them readable for you, then run `quipu sync`; until then nothing new of them is kept";
         findings.tally(Severity::Warning, tally, &what, advice);
     }
-    let what = "symbolic links that lead out of their root, or nowhere; not followed";
+    let what = "symbolic links that lead out of their root; not followed";
     let advice = "if transcripts are behind them, name the folder that they lead to under [roots] in \
                   the configuration, beside the root itself; it has to be laid out like one, or, for \
                   Claude Code, to hold its folders of projects (`-home-ada-dev`). Anything else has to \
                   lie inside the root, by a bind mount if need be";
     findings.tally(Severity::Warning, leaves, what, advice);
+    let what = "symbolic links that lead nowhere";
+    let advice = "if transcripts are behind them, on a disk that is not mounted perhaps, put back what \
+                  they lead to; if not, nothing need be done";
+    findings.tally(Severity::Warning, nowhere, what, advice);
     let what = "names of transcripts that are no regular files";
     findings.tally(
         Severity::Note,

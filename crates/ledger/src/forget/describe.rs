@@ -84,7 +84,7 @@ pub(super) fn forgotten_before(ledger: &Ledger, name: &str) -> Result<Option<For
     let is_one = found.iter().all(|other| other.session_id.starts_with(&first.session_id));
     if !is_one {
         let candidates = found.into_iter().map(|session| session.session_id).collect();
-        return Err(Error::Ambiguous { what: "sessions", name: name.to_owned(), candidates });
+        return Err(Error::ambiguous("sessions", name, candidates));
     }
     let scope = scope::scope(conn, Vec::new(), found)?;
     Ok(Some(ForgetReport { already: true, ..describe(conn, &scope)? }))

@@ -225,13 +225,9 @@ impl Models {
     }
 }
 
-/// No response has more tokens than this. Larger counts are nonsense, and sums of them must not
-/// leave the range of SQLite's integers.
-const MOST_TOKENS: u64 = 1 << 32;
-
-/// A token count as it is stored.
+/// A token count as it is stored: sums of it must not leave the range of SQLite's integers.
 pub(crate) fn tokens(count: u64) -> i64 {
-    count.min(MOST_TOKENS).cast_signed()
+    count.min(Usage::MOST_TOKENS).cast_signed()
 }
 
 /// What a line's response is called; one without an id is the only one of its entry.

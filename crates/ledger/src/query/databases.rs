@@ -33,6 +33,7 @@ pub(super) fn all(
             format: format.to_owned(),
             reason,
             files: named.count,
+            folders: 0,
             paths: named.paths,
             in_database: true,
         }));
@@ -53,6 +54,7 @@ pub(crate) fn newer(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>
                 database.schema
             ),
             files: 1,
+            folders: 0,
             paths: vec![database.path],
             in_database: false,
         })

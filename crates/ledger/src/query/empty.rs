@@ -95,9 +95,11 @@ pub(crate) fn sources(conn: &Connection, name: &str) -> Result<Vec<SourceId>> {
 pub(super) fn error(conn: &Connection, name: &str) -> Result<Option<Error>> {
     let found = called(conn, name)?;
     let Some(first) = found.first() else { return Ok(None) };
-    if let Some(other) = found.iter().find(|other| other.session != first.session) {
-        let candidates = vec![first.session.clone(), other.session.clone()];
-        return Ok(Some(Error::Ambiguous { what: "sessions", name: name.to_owned(), candidates }));
+    if found.iter().any(|other| other.session != first.session) {
+        let mut candidates: Vec<String> = found.into_iter().map(|found| found.session).collect();
+        candidates.sort_unstable();
+        candidates.dedup();
+        return Ok(Some(Error::ambiguous("sessions", name, candidates)));
     }
     let path = collect::absolute(Path::new(OsStr::from_bytes(&first.root)), &first.path);
     Ok(Some(Error::Empty { id: first.session.clone(), path }))

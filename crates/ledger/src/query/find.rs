@@ -1,7 +1,7 @@
 //! Finds the session that a person means.
 
 use quipu_transcript::key::SessionKey;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, Params, Row};
 
 use super::{empty, headers, renamed};
 use crate::ids::SessionRow;
@@ -25,22 +25,29 @@ pub(crate) const FAMILY: &str = concat!(
 /// What the newest session is called.
 pub(crate) const LAST: &str = "last";
 
+/// What a name may mean that is not all of an id, the best first; see [`meant`].
+const BY_ID: &[&str] = &[
+    // Sessions that no UUID names are called after their folder; the file's name is enough, and all
+    // of it says more than the beginning of another id.
+    "instr(session_id, '/') > 0 AND substr(session_id, instr(session_id, '/') + 1) = ?1",
+    // Those of a workflow's run lie deeper.
+    "substr(session_id, -length(?1) - 1) = '/' || ?1",
+    // The sub-agents of a session begin with its id too; the session itself is meant.
+    "substr(session_id, 1, length(?1)) = ?1 AND part <> 'subagent'",
+    "substr(session_id, 1, length(?1)) = ?1",
+    "instr(session_id, '/') > 0
+     AND substr(session_id, instr(session_id, '/') + 1, length(?1)) = ?1",
+    "?1 IN (agent || '/' || session_id, format || '/' || session_id)",
+    // A beginning of the agent's or the parent's id, and all of a sub-agent's name or a beginning of
+    // the session's id.
+    "(substr(session_id, 1, length(?2)) = ?2 AND substr(session_id, -length(?3) - 1) = '/' || ?3)
+     OR (agent = ?2 AND substr(session_id, 1, length(?3)) = ?3)",
+];
+
 /// The session that `name` means: its id or an unambiguous beginning of it, `AGENT/ID`, the key
 /// that leads to it, or `last`. Where nothing else is called so, the id that the header of a
 /// transcript names although its file is called otherwise, or a name that its file got later.
 pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
-    let matches = |condition: &str, name: &str| -> Result<Vec<Found>> {
-        // Agents may use the same id; then the agent's name has to be said before it.
-        let mut statement = conn.prepare(&format!(
-            "SELECT id, CASE WHEN count(*) OVER (PARTITION BY session_id, agent) > 1
-                             THEN format || '/' || session_id
-                             WHEN count(*) OVER (PARTITION BY session_id) > 1 AND agent <> ''
-                             THEN agent || '/' || session_id ELSE session_id END,
-                    session_id, format = 'native'
-               FROM sessions WHERE {condition} ORDER BY id LIMIT 20"
-        ))?;
-        Ok(statement.query_map([name], Found::from_row)?.collect::<Result<_, _>>()?)
-    };
     if name.is_empty() {
         return Err(Error::NoMatch { what: "session", name: name.to_owned() });
     }
@@ -48,64 +55,28 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
     if let Some(own) = store::by_key(conn, &SessionKey::parse(name))? {
         return Ok(own.row);
     }
-    let mut found = matches("session_id = ?1", name)?;
+    let mut found = matches(conn, "SELECT * FROM sessions WHERE session_id = ?1", [name])?;
     if found.is_empty()
         && name == LAST
         && let Some(newest) = super::sessions::newest(conn)?
     {
         return Ok(newest);
     }
-    // Sessions that no UUID names are called after their folder; the file's name is enough, and all
-    // of it says more than the beginning of another id.
     if found.is_empty() {
-        let stem = "substr(session_id, instr(session_id, '/') + 1) = ?1";
-        found = matches(&format!("instr(session_id, '/') > 0 AND {stem}"), name)?;
+        found = meant(conn, BY_ID, name)?;
     }
-    if found.is_empty() {
-        // Those of a workflow's run lie deeper.
-        found = matches("substr(session_id, -length(?1) - 1) = '/' || ?1", name)?;
-    }
-    if found.is_empty() {
-        // The sub-agents of a session begin with its id too; the session itself is meant.
-        found = matches("substr(session_id, 1, length(?1)) = ?1 AND part <> 'subagent'", name)?;
-    }
-    if found.is_empty() {
-        found = matches("substr(session_id, 1, length(?1)) = ?1", name)?;
-    }
-    if found.is_empty() {
-        let stem = "substr(session_id, instr(session_id, '/') + 1, length(?1)) = ?1";
-        found = matches(&format!("instr(session_id, '/') > 0 AND {stem}"), name)?;
-    }
-    if found.is_empty() {
-        found = matches("?1 IN (agent || '/' || session_id, format || '/' || session_id)", name)?;
-    }
-    if found.is_empty()
-        && let Some((parent, own)) = name.rsplit_once('/')
-    {
-        // A beginning of the agent's or the parent's id, and all of a sub-agent's name or a
-        // beginning of the session's id.
-        let mut statement = conn.prepare(
-            "SELECT id, session_id, session_id, format = 'native' FROM sessions
-              WHERE (substr(session_id, 1, length(?1)) = ?1
-                     AND substr(session_id, -length(?2) - 1) = '/' || ?2)
-                 OR (agent = ?1 AND substr(session_id, 1, length(?2)) = ?2)
-              ORDER BY id LIMIT 20",
-        )?;
-        found = statement.query_map([parent, own], Found::from_row)?.collect::<Result<_, _>>()?;
-    }
+    let by_key = format!("key = ?1 AND {OF_ITS_AGENT}");
     if found.is_empty() {
         // Of all sessions that a key led to, the one where it leads now.
         let now = "session_id IN (SELECT session_id FROM session_keys WHERE key = ?1)";
-        found = matches(&format!("key = ?1 AND {OF_ITS_AGENT} AND {now}"), name)?;
+        found = meant(conn, &[&format!("{by_key} AND {now}")], name)?;
         let newest = newest(conn, name, &found)?;
         found.retain(|found| newest.contains(&found.row));
     }
     if found.is_empty() {
-        found = matches(&format!("key = ?1 AND {OF_ITS_AGENT}"), name)?;
-    }
-    if found.is_empty() {
         // Some names end in the header's id, after a time.
-        found = matches("length(?1) > 3 AND instr(session_id, '_' || ?1) > 0", name)?;
+        let by_end = "length(?1) > 3 AND instr(session_id, '_' || ?1) > 0";
+        found = meant(conn, &[&by_key, by_end], name)?;
     }
     if found.is_empty() {
         let mut rows = headers::named(conn, name)?;
@@ -113,7 +84,7 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
             rows = renamed::named(conn, name)?;
         }
         for row in rows {
-            found.extend(matches("id = CAST(?1 AS INTEGER)", &row.0.to_string())?);
+            found.append(&mut matches(conn, "SELECT * FROM sessions WHERE id = ?1", [row])?);
         }
     }
     // What was imported and is collected too goes on here.
@@ -131,12 +102,46 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
             Err(empty::error(conn, name)?.unwrap_or(nothing))
         }
         [found] => Ok(found.row),
-        several => Err(Error::Ambiguous {
-            what: "sessions",
-            name: name.to_owned(),
-            candidates: several.iter().map(|found| found.shown.clone()).collect(),
-        }),
+        several => {
+            let candidates = several.iter().map(|found| found.shown.clone()).collect();
+            Err(Error::ambiguous("sessions", name, candidates))
+        }
     }
+}
+
+/// The sessions that are meant by a name, going through all of them once. Of several meanings the
+/// first one counts that any session has: `?1` is the name, `?2` and `?3` are what stands before and
+/// after its last slash.
+fn meant(conn: &Connection, meanings: &[&str], name: &str) -> Result<Vec<Found>> {
+    let (before, after) = name.rsplit_once('/').unzip();
+    let ranks: String = meanings
+        .iter()
+        .enumerate()
+        .map(|(rank, meaning)| format!(" WHEN {meaning} THEN {rank}"))
+        .collect();
+    // All three are named, so that a statement has them whatever it asks for.
+    let ranked = format!(
+        "SELECT id, format, agent, session_id, min(rank) OVER () AS best, rank
+           FROM (SELECT id, format, agent, session_id, CASE{ranks} END AS rank
+                   FROM sessions WHERE coalesce(?1, ?2, ?3) <> '')
+          WHERE rank IS NOT NULL"
+    );
+    let best = format!("SELECT * FROM ({ranked}) WHERE rank = best");
+    matches(conn, &best, (name, before, after))
+}
+
+/// The sessions that a statement selects.
+fn matches(conn: &Connection, sessions: &str, params: impl Params) -> Result<Vec<Found>> {
+    // Agents may use the same id; then the agent's name has to be said before it.
+    let mut statement = conn.prepare(&format!(
+        "SELECT id, CASE WHEN count(*) OVER (PARTITION BY session_id, agent) > 1
+                         THEN format || '/' || session_id
+                         WHEN count(*) OVER (PARTITION BY session_id) > 1 AND agent <> ''
+                         THEN agent || '/' || session_id ELSE session_id END,
+                session_id, format = 'native'
+           FROM ({sessions}) ORDER BY id"
+    ))?;
+    Ok(statement.query_map(params, Found::from_row)?.collect::<Result<_, _>>()?)
 }
 
 /// Those of the sessions that a key leads to in several indexes where it led last. An index may be

@@ -11,10 +11,11 @@ use rusqlite::{Connection, Rows};
 use super::databases;
 use crate::beside::log_length;
 use crate::collect::{
-    Discovery, MOST_NAMED, RootPath, RootState, absolute, discover, known, leave_out, resolve,
-    summarise,
+    Discovery, MOST_LINKS, MOST_NAMED, RootPath, RootState, absolute, discover, known, leave_out,
+    resolve, summarise,
 };
 use crate::forget::{FORGOTTEN, Forgotten};
+use crate::fresh::unprojected;
 use crate::ledger::Ledger;
 use crate::wire::{
     FormatStatus, LedgerStatus, OldestTranscript, PriorityStatus, RootStatus, SkippedFiles, Status,
@@ -93,10 +94,7 @@ fn ledger_status(ledger: &Ledger) -> Result<LedgerStatus> {
             "SELECT coalesce(sum(g.records), 0)
                FROM generations g JOIN sources s ON s.id = g.source WHERE s.kind <> 'journal'",
         )?,
-        unprojected: count(
-            conn,
-            "SELECT count(*) FROM records WHERE seq > (SELECT projected_to FROM ledger)",
-        )?,
+        unprojected: unprojected(ledger)?,
         schema: conn.query_row("PRAGMA user_version", [], |row| row.get(0))?,
     })
 }
@@ -111,7 +109,7 @@ fn format_status(
 ) -> Result<FormatStatus> {
     let name = format.name();
     let is_ours = |index: usize| roots.get(index).is_some_and(|root| root.format.name() == name);
-    let mut skipped = summarise(roots, &discovery.skipped);
+    let mut skipped = summarise(roots, &discovery.skipped, MOST_LINKS);
     skipped.retain(|skipped| skipped.format == name);
     skipped.append(&mut refused(conn, name)?);
     let (database_files, mut unread) = databases::all(conn, name)?;
@@ -274,6 +272,7 @@ fn damaged_indexes(
             format: known.format.clone(),
             reason: format!("an index that cannot be read: {why}"),
             files: 1,
+            folders: 0,
             paths: vec![String::from_utf8_lossy(&known.path).into_owned()],
             in_database: false,
         })
@@ -299,6 +298,7 @@ fn grouped(format: &str, mut rows: Rows<'_>) -> Result<Vec<SkippedFiles>> {
                 format: format.to_owned(),
                 reason,
                 files: 1,
+                folders: 0,
                 paths: vec![path],
                 in_database,
             }),

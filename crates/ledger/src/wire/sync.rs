@@ -62,7 +62,12 @@ impl SyncReport {
             .filter_map(|skipped| Some((skipped, skipped.reason.strip_prefix(DAMAGED)?)))
     }
 
-    /// Symbolic links that lead out of their root, or nowhere.
+    /// Symbolic links that lead nowhere.
+    pub fn nowhere(&self) -> impl Iterator<Item = &SkippedFiles> {
+        self.skipped.iter().filter(|skipped| skipped.reason == NOWHERE)
+    }
+
+    /// Symbolic links that lead out of their root.
     pub fn outside(&self) -> impl Iterator<Item = &SkippedFiles> {
         self.skipped.iter().filter(|skipped| skipped.reason == OUTSIDE)
     }
@@ -91,6 +96,9 @@ pub(crate) const DAMAGED: &str = "damaged: ";
 /// The reason for which a symbolic link is not followed.
 pub(crate) const OUTSIDE: &str = "symbolic link that leaves its root; not followed";
 
+/// The reason for which a symbolic link cannot be followed.
+pub(crate) const NOWHERE: &str = "symbolic link that leads nowhere";
+
 /// How the reason begins for which something that was collected is worth a word.
 pub(crate) const ODD: &str = "odd: ";
 
@@ -101,12 +109,27 @@ pub struct SkippedFiles {
     pub format: String,
     /// Why.
     pub reason: String,
-    /// How many.
+    /// How many, without folders.
     pub files: u64,
-    /// The first of them, relative to their root, at most twenty.
+    /// How many folders, with all that is in them. Their paths end in `/`; `.` is the root itself.
+    pub folders: u64,
+    /// The first of them, relative to their root, at most twenty. `status` names all symbolic links
+    /// that are not followed, up to 5,000.
     pub paths: Vec<String>,
     /// They are transcripts in a database; their paths begin with the database's.
     pub in_database: bool,
+}
+
+impl SkippedFiles {
+    /// Files and folders.
+    pub fn all(&self) -> u64 {
+        self.files + self.folders
+    }
+
+    /// They are symbolic links that are not followed.
+    pub fn are_links(&self) -> bool {
+        [OUTSIDE, NOWHERE].contains(&self.reason.as_str())
+    }
 }
 
 /// What a rebuild did.

@@ -127,7 +127,7 @@ fn r6_migrated_files_are_the_same_sources() {
     assert_eq!((report.renamed, report.gone, report.records_added), (2, 0, 0));
     assert_eq!(home.one::<i64>("SELECT count(*) FROM cron_jobs"), 1);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM cron_runs"), 1);
-    let state = report.skipped.iter().find(|skipped| skipped.paths == ["state"]).unwrap();
+    let state = report.skipped.iter().find(|skipped| skipped.paths == ["state/"]).unwrap();
     assert!(state.reason.contains("never opened") && state.reason.contains("cron"), "{state:?}");
 
     // A copy beside it says nothing new.

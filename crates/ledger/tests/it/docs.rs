@@ -68,11 +68,49 @@ fn every_requirement_has_a_row_and_every_named_test_exists() {
         for test in tests {
             let (file, name) = test.split_once("::").unwrap();
             let source = read(file);
-            assert!(
-                source.contains(&format!("fn {name}(")),
-                "R{number}: {file} has no test {name}"
-            );
+            assert!(has_test(&source, name), "R{number}: {file} has no test {name}");
         }
     }
     assert_eq!(rows, requirements());
+}
+
+/// Whether a test of that name would run: a function with `#[test]` above it, in `proptest!` too, and
+/// neither ignored nor in a comment.
+fn has_test(source: &str, name: &str) -> bool {
+    let function = format!("fn {name}(");
+    let mut attributes: Vec<&str> = Vec::new();
+    let mut is_comment = false;
+    for line in source.lines().map(str::trim) {
+        is_comment |= line.starts_with("/*");
+        if is_comment {
+            is_comment = !line.ends_with("*/");
+        } else if line.starts_with("#[") {
+            attributes.push(line);
+        } else if line.starts_with(&function) {
+            let is_test = attributes.contains(&"#[test]");
+            return is_test && !attributes.iter().any(|line| line.starts_with("#[ignore"));
+        } else if !line.is_empty() && !line.starts_with("//") {
+            attributes.clear();
+        }
+    }
+    false
+}
+
+#[test]
+fn a_test_is_a_function_that_runs() {
+    assert!(has_test("#[test]\nfn it_works() {}", "it_works"));
+    assert!(has_test("#[test]\n// Why.\n#[cfg(unix)]\n    fn it_works() {}", "it_works"));
+    assert!(has_test("proptest! {\n    #[test]\n    fn it_works(x in 0..1) {}\n}", "it_works"));
+    for source in [
+        "fn it_works() {}",
+        "// #[test]\nfn it_works() {}",
+        "#[test]\n// fn it_works() {}",
+        "#[test]\nfn other() {}\nfn it_works() {}",
+        "#[test]\n#[ignore = \"slow\"]\nfn it_works() {}",
+        "/*\n#[test]\nfn it_works() {}\n*/",
+        "#[test]\nfn it_works_too() {}",
+        "\"#[test] fn it_works()\"",
+    ] {
+        assert!(!has_test(source, "it_works"), "{source}");
+    }
 }

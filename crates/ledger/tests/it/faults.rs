@@ -618,6 +618,7 @@ fn status_names_what_is_left_out() {
     home.write(".openclaw/agents/main/sessions/sessions.json.bak.1", "{}");
     home.folder_for(&path_of(1));
     symlink("/nowhere", home.path(&path_of(1))).unwrap();
+    symlink("/", home.path(&path_of(2))).unwrap();
     for _ in 0..2 {
         home.sync();
         let status = status(&home);
@@ -626,13 +627,14 @@ fn status_names_what_is_left_out() {
                 .skipped
                 .iter()
                 .filter(|skip| skip.reason.contains(reason))
-                .map(|skip| skip.files)
+                .map(|skip| skip.all())
                 .sum::<u64>()
         };
         assert_eq!(skipped("claude-code", "project memory"), 2);
         assert_eq!(skipped("claude-code", "no line of it is a record"), 1);
         assert_eq!(skipped("claude-code", "secrets"), 1);
         assert_eq!(skipped("claude-code", "leaves its root"), 1);
+        assert_eq!(skipped("claude-code", "leads nowhere"), 1);
         assert_eq!(skipped("openclaw", "logs"), 1);
         assert_eq!(skipped("openclaw", "session index"), 1);
         assert_eq!(of(&status, "claude-code").sessions, 0);

@@ -3,7 +3,9 @@
 use std::fs;
 
 use crate::home::*;
-use quipu_ledger::{BackupTarget, Error, Freshness, Patience, Reader, Whose, adopt, open_to_read};
+use quipu_ledger::{
+    BackupTarget, Error, Freshness, Ledger, Patience, Reader, Whose, adopt, open_to_read,
+};
 
 const CLAUDE: &str = ".claude/projects/-p/00000001-0000-4000-8000-000000000001.jsonl";
 
@@ -37,6 +39,24 @@ fn a_reader_sees_what_was_just_written() {
     assert_eq!(fresh.pending_bytes, None, "nobody looked");
     assert_eq!(home.hits("third"), 0);
     home.assert_rebuilds();
+}
+
+/// What an interrupted rebuild left is half an answer, and said to be.
+#[test]
+fn what_is_not_derived_yet_is_told() {
+    let home = Home::quick();
+    home.write(CLAUDE, line(1, "first") + &line(2, "second"));
+    home.sync();
+    let all: i64 = home.one("SELECT projected_to FROM ledger");
+    home.sql().execute("UPDATE ledger SET projected_to = ?1", [all - 2]).unwrap();
+    let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
+    let mut reader = Reader { ledger, whose: Whose::ReadOnly };
+    let fresh = reader.refresh(&[], "here", Patience::None, &mut |_| {}).unwrap();
+    assert_eq!(fresh.unprojected, 2);
+    drop(reader);
+    let (reader, fresh) = refresh(&home, "here", Patience::None);
+    assert_eq!(fresh.unprojected, 0, "whoever may write goes on with it");
+    assert_eq!(quipu_ledger::unprojected(&reader.ledger).unwrap(), 0);
 }
 
 /// More than can be collected in a moment: some of it is, the rest is told, and comes later.

@@ -85,7 +85,7 @@ fn r7_r8_nothing_else_in_a_workspace_is_opened() {
     assert_eq!((report.sources, home.hits("canary")), (1, 0));
     let named: Vec<String> =
         report.skipped.iter().flat_map(|skipped| skipped.paths.clone()).collect();
-    for path in ["README.md", "reports", ".git", "src", "memory/index.sqlite", ".env"] {
+    for path in ["README.md", "reports/", ".git/", "src/", "memory/index.sqlite", ".env"] {
         assert!(named.contains(&format!("workspace/{path}")), "{path} is not in {named:?}");
     }
 }

@@ -174,7 +174,7 @@ fn what_is_not_opened_is_named() {
     let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
     for format in &status.formats {
         let counted = |reason: &str| -> u64 {
-            format.skipped.iter().filter(|s| s.reason.contains(reason)).map(|s| s.files).sum()
+            format.skipped.iter().filter(|s| s.reason.contains(reason)).map(|s| s.all()).sum()
         };
         assert!(counted("secrets") >= 5, "{:?}", format.skipped);
         assert!(counted("leaves its root") >= 2, "{:?}", format.skipped);

@@ -493,7 +493,7 @@ fn a_sub_agent_of_a_workflow_is_found_by_its_name() {
     for name in ["agent-def", &format!("{}/agent-def", &SESSION[..8]), "w1/agent-def", &whole] {
         assert_eq!(id(name).unwrap(), whole, "{name}");
     }
-    assert!(matches!(id("agent-two"), Err(Error::Ambiguous { .. })));
+    assert!(matches!(id("agent-two"), Err(Error::Ambiguous { count: 2, .. })));
     let crowded = quipu_ledger::crowded_ids(&ledger, 8).unwrap();
     assert_eq!(crowded.iter().filter(|id| id.ends_with("agent-two")).count(), 2);
 }

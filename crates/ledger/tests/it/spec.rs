@@ -659,12 +659,12 @@ fn r30_memory_is_no_transcript_and_other_names_are_tried() {
     let mut skipped: Vec<String> = status(&home, "claude-code")
         .skipped
         .iter()
-        .map(|skipped| format!("{} {}", skipped.files, skipped.paths[0]))
+        .map(|skipped| format!("{} {} {}", skipped.files, skipped.folders, skipped.paths[0]))
         .collect();
     skipped.sort();
     assert_eq!(
         skipped,
-        ["1 projects/-home-alice-shop/memory", "1 projects/-home-alice-shop/odd.jsonl"]
+        ["0 1 projects/-home-alice-shop/memory/", "1 0 projects/-home-alice-shop/odd.jsonl"]
     );
 }
 

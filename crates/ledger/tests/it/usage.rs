@@ -358,6 +358,7 @@ fn absurd_numbers_are_survived() {
     for by in [UsageBy::Day, UsageBy::Month, UsageBy::Session] {
         assert_eq!(report(&home, by).total.responses, 200);
     }
+    assert_eq!(home.problems().get("token_count"), Some(&200));
 }
 
 #[test]

@@ -6,10 +6,15 @@ use serde::de::MapAccess;
 
 use crate::entry::Usage;
 use crate::json::{Lenient, Number, Odd, fields};
+use crate::problem::ProblemKind;
 
 impl<'de> Lenient<'de> for Usage {
     fn from_object<A: MapAccess<'de>>(object: A, odd: &mut Odd) -> Result<Option<Self>, A::Error> {
-        Ok(UsageFields::from_object(object, odd)?.map(|fields| fields.to_usage()))
+        let usage = UsageFields::from_object(object, odd)?.map(|fields| fields.to_usage());
+        if usage.is_some_and(|usage| usage.is_absurd()) {
+            odd.note(ProblemKind::TokenCount, "usage");
+        }
+        Ok(usage)
     }
 }
 

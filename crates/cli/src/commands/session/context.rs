@@ -1,11 +1,12 @@
 //! `quipu session context`: what a model should see.
 
-use quipu_ledger::SessionContext;
+use quipu_ledger::{Error, SessionContext};
 use serde_json::Value;
 
 use super::super::Context;
 use crate::error::Result;
 use crate::output::{Column, ID_LETTERS, Look, ShortIds, Text, count};
+use crate::reading;
 
 /// Print what a model should see for a leaf of a session
 ///
@@ -34,7 +35,10 @@ pub(crate) struct Args {
 const SHOWN: usize = 200;
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
-    let ledger = context.open_read_only()?;
+    let Some(ledger) = context.open_if_any()? else {
+        return Err(Error::NoMatch { what: "session", name: args.id.clone() }.into());
+    };
+    reading::warn_of_unprojected(context, quipu_ledger::unprojected(&ledger)?);
     let row = quipu_ledger::find_session(&ledger, &args.id)?;
     let seen = quipu_ledger::context(&ledger, row, args.leaf.as_deref())?;
     if context.is_json {

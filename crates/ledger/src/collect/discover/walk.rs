@@ -1,6 +1,7 @@
 //! Goes through the folders of a root, asking its format what to look into and what to collect.
 
 use std::fs::{self, Metadata};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -33,13 +34,13 @@ impl Walk<'_> {
         self.discovery.folders.push(Folder { path: folder.to_owned(), is_link: self.is_link });
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
-            Err(error) => return self.skip(relative, Reason::Unreadable(error.to_string())),
+            Err(error) => return self.skip_folder(relative, Reason::Unreadable(error.to_string())),
         };
         for entry in entries {
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(error) => {
-                    self.skip(relative.clone(), Reason::Unreadable(error.to_string()));
+                    self.skip_folder(relative.clone(), Reason::Unreadable(error.to_string()));
                     continue;
                 }
             };
@@ -58,7 +59,7 @@ impl Walk<'_> {
             } else if kind.is_dir() {
                 match self.format.claim(&path, Node::Directory) {
                     Claim::Enter => self.folder(&entry.path(), path),
-                    claim => self.refuse(claim, path),
+                    claim => self.refuse(claim, as_folder(path)),
                 }
             } else {
                 match self.format.claim(&path, Node::File) {
@@ -90,8 +91,9 @@ impl Walk<'_> {
         if claims.contains(&Claim::Deny) {
             return self.skip(path, Reason::Denied);
         }
-        let Ok(target) = fs::canonicalize(link) else {
-            return self.skip(path, Reason::LeavesRoot);
+        let target = match fs::canonicalize(link) {
+            Ok(target) => target,
+            Err(error) => return self.skip(path, unfollowed(&error)),
         };
         let Ok(inside) = target.strip_prefix(self.root) else {
             return self.skip(path, self.outside(&target));
@@ -99,21 +101,22 @@ impl Walk<'_> {
         if names::is_denied(inside.as_os_str().as_bytes()) {
             return self.skip(path, Reason::Denied);
         }
-        let Ok(meta) = fs::metadata(&target) else {
-            return self.skip(path, Reason::LeavesRoot);
+        let meta = match fs::metadata(&target) {
+            Ok(meta) => meta,
+            Err(error) => return self.skip(path, unfollowed(&error)),
         };
-        let [as_file, as_folder] = claims;
+        let [file_claim, folder_claim] = claims;
         let was_link = std::mem::replace(&mut self.is_link, true);
         if meta.is_dir() {
-            match as_folder {
+            match folder_claim {
                 Claim::Enter if self.folders.insert((meta.dev(), meta.ino())) => {
                     self.folder(&target, path);
                 }
                 Claim::Enter => {}
-                claim => self.refuse(claim, path),
+                claim => self.refuse(claim, as_folder(path)),
             }
         } else if meta.is_file() {
-            match as_file {
+            match file_claim {
                 Claim::Collect(part) => self.file(path, part, false, &meta),
                 Claim::Probe(part) => self.file(path, part, true, &meta),
                 claim => self.refuse(claim, path),
@@ -160,8 +163,30 @@ impl Walk<'_> {
         }
     }
 
+    fn skip_folder(&mut self, path: Vec<u8>, reason: Reason) {
+        self.skip(as_folder(path), reason);
+    }
+
     fn skip(&mut self, path: Vec<u8>, reason: Reason) {
         self.discovery.skipped.push(Skipped { root: self.index, path, reason });
+    }
+}
+
+/// The path of a folder that is skipped. The root itself has none.
+fn as_folder(mut path: Vec<u8>) -> Vec<u8> {
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path
+}
+
+/// Why a link cannot be followed to where it leads.
+fn unfollowed(error: &std::io::Error) -> Reason {
+    let is_loop = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => Reason::LeadsNowhere,
+        _ if is_loop => Reason::LeadsNowhere,
+        _ => Reason::Unreadable(error.to_string()),
     }
 }
 

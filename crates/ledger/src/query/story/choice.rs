@@ -254,9 +254,7 @@ pub(super) fn find_entry(conn: &Connection, session: SessionRow, name: &str) -> 
     )?;
     let mut rows = statement.query([session])?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next()?
-        && found.len() < 20
-    {
+    while let Some(row) = rows.next()? {
         let id = row.get::<_, PackedId>(1)?.unpack();
         if id.starts_with(name) {
             found.push((row.get::<_, EntryId>(0)?, id));
@@ -266,11 +264,10 @@ pub(super) fn find_entry(conn: &Connection, session: SessionRow, name: &str) -> 
         // A shell takes `#` for the beginning of a comment; the number alone will do.
         [] => learn::unname(&format!("#{name}")).map_or_else(|| Err(no_match()), numbered),
         [(entry, _)] => Ok(*entry),
-        several => Err(Error::Ambiguous {
-            what: "entries",
-            name: name.to_owned(),
-            candidates: several.iter().map(|(_, id)| id.clone()).collect(),
-        }),
+        several => {
+            let candidates = several.iter().map(|(_, id)| id.clone()).collect();
+            Err(Error::ambiguous("entries", name, candidates))
+        }
     }
 }
 
