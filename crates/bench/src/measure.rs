@@ -119,6 +119,7 @@ impl Workplace {
             fs::remove_dir_all(&folder)?;
         }
         fs::create_dir(&folder)?;
+        settle_disk();
         Ok(())
     }
 
@@ -222,6 +223,7 @@ impl Workplace {
             fs::remove_dir_all(&store)?;
         }
         fs::create_dir(&store)?;
+        settle_disk();
         let mut command = self.private(program);
         command.arg("sync");
         command.env("AGENTSVIEW_NO_DAEMON", "1");
@@ -244,6 +246,11 @@ impl Workplace {
         command.env("XDG_CONFIG_HOME", self.at("config"));
         command
     }
+}
+
+/// Waits until everything is on disk, so that nobody who is timed waits for what others wrote.
+fn settle_disk() {
+    rustix::fs::sync();
 }
 
 /// Returns where `name` stands on the search path.
