@@ -29,6 +29,11 @@ fn f1_killed_while_collecting() {
 }
 
 #[test]
+fn f25_to_f34_random_actions_with_kills() {
+    check("actions");
+}
+
+#[test]
 fn f2_f6_killed_at_every_step() {
     check("steps");
 }
@@ -61,6 +66,11 @@ fn f14_f15_limits_are_reached() {
 #[test]
 fn f21_f36_many_collectors() {
     check("collectors");
+}
+
+#[test]
+fn f44_asked_to_stop_at_any_moment() {
+    check("signals");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The kinds of faults: one file each, and one list of them.
 
+mod actions;
 mod backups;
 mod collectors;
 mod errors;
@@ -8,6 +9,7 @@ mod kills;
 mod limits;
 mod migration;
 mod read_only;
+mod signals;
 mod steps;
 
 use crate::Scenario;
@@ -15,7 +17,9 @@ use crate::Scenario;
 /// All of them.
 pub const SCENARIOS: &[Scenario] = &[
     kills::SCENARIO,
+    actions::SCENARIO,
     steps::SCENARIO,
+    signals::SCENARIO,
     migration::SCENARIO,
     backups::SCENARIO,
     errors::SCENARIO,

@@ -1,0 +1,36 @@
+//! Random actions on files, and syncs that are killed at random moments, against a model of what
+//! the ledger must hold.
+
+mod model;
+
+use anyhow::{Context as _, Result};
+
+use crate::{Outcome, Scenario, Setting};
+use model::Model;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "actions",
+    faults: "F25 to F34",
+    what: "random appends, rewrites, renames, copies and deletions; syncs killed in between",
+    run,
+};
+
+/// Syncs of one ledger. Then an empty one takes its place, so that each check stays quick.
+const SYNCS_PER_LEDGER: u64 = 100;
+
+fn run(setting: &Setting) -> Result<Outcome> {
+    let syncs = setting.times(60, 2_000);
+    let (mut done, mut killed, mut actions) = (0, 0, 0);
+    let mut seed = setting.seed;
+    while done < syncs {
+        let mut model = Model::new(setting, seed)?;
+        let here = SYNCS_PER_LEDGER.min(syncs - done);
+        model.run(here).with_context(|| format!("with --seed {seed}"))?;
+        done += here;
+        killed += model.killed;
+        actions += model.actions;
+        seed += 1;
+    }
+    let what = format!("{actions} actions, {killed} syncs killed; every content seen is kept");
+    Ok(Outcome::Held { runs: syncs, what })
+}

@@ -1,0 +1,103 @@
+//! Commands are asked to stop (Ctrl-C, a service manager, a closed terminal) at any moment.
+
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::place::Place;
+use crate::writer::Writer;
+use crate::{Outcome, Scenario, Setting};
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "signals",
+    faults: "F44",
+    what: "SIGINT, SIGTERM and SIGHUP at random moments of every long command",
+    run,
+};
+
+const SIGNALS: [&str; 3] = ["INT", "TERM", "HUP"];
+
+/// What takes long enough to be stopped in the middle.
+const TASKS: [&[&str]; 8] = [
+    &["sync"],
+    &["rebuild"],
+    &["watch"],
+    &["backup", "stopped.db", "--force"],
+    &["doctor", "--deep"],
+    &["restore", "--all", "--to", "stopped"],
+    &["search", "word", "--sync"],
+    &["sessions", "--sync"],
+];
+
+/// Commands are done in about this time, in microseconds; most signals come before that.
+const LONGEST_LIFE: u64 = 80_000;
+
+/// A process that was asked to stop may take this long on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn run(setting: &Setting) -> Result<Outcome> {
+    let place = Place::new(setting)?;
+    let mut writer = Writer::new(&place, setting.seed)?;
+    let (mut runs, mut stopped) = (0, 0);
+    for round in 0..setting.times(2, 40) {
+        for task in TASKS {
+            for signal in SIGNALS {
+                writer.piece(&place)?;
+                let mut child = place.command(task).spawn()?;
+                std::thread::sleep(Duration::from_micros(writer.below(LONGEST_LIFE)));
+                let about = || format!("SIG{signal} to `quipu {}`", task.join(" "));
+                let was_running = send(&mut child, signal)?;
+                let status = end(&mut child).with_context(about)?;
+                // A signal without a handler ends the process and leaves no code. A command that
+                // was done, or a watch, which stops by itself, leaves 0. A search may find nothing.
+                let is_clean = matches!(status.code(), None | Some(0 | 1 | 130 | 143));
+                ensure!(is_clean, "{}: {status}", about());
+                stopped += u64::from(was_running);
+                runs += 1;
+                remove(&place);
+            }
+        }
+        if round % 4 == 3 {
+            place.check(complete(&mut writer, &place)?)?;
+        }
+    }
+    place.check(complete(&mut writer, &place)?)?;
+    ensure!(stopped > 0, "every command was done before its signal");
+    let what = format!("{stopped} stopped, {} done before; complete after", runs - stopped);
+    Ok(Outcome::Held { runs, what })
+}
+
+fn complete(writer: &mut Writer, place: &Place) -> Result<u64> {
+    writer.lines(place, 1)?;
+    Ok(writer.complete())
+}
+
+/// Sends a signal. Returns false if the process had ended before.
+fn send(child: &mut Child, signal: &str) -> Result<bool> {
+    if child.try_wait()?.is_some() {
+        return Ok(false);
+    }
+    Command::new("kill").args(["-s", signal, &child.id().to_string()]).output()?;
+    Ok(true)
+}
+
+/// Waits for the end of a process.
+fn end(child: &mut Child) -> Result<ExitStatus> {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.kill()?;
+    child.wait()?;
+    bail!("it did not stop within {} seconds", PATIENCE.as_secs())
+}
+
+/// Removes what commands have written beside the ledger.
+fn remove(place: &Place) {
+    let _ = std::fs::remove_file(place.at("stopped.db"));
+    let _ = std::fs::remove_dir_all(place.at("stopped"));
+}
