@@ -1,0 +1,40 @@
+# What a contributor does daily. `just` alone lists it; each line is a plain command, if `just` is not
+# installed.
+
+default:
+    @just --list
+
+# Format, lint and test: run it before a commit.
+check: fmt lint test
+
+fmt:
+    cargo fmt --all
+
+lint:
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+
+# All tests, or those whose name contains WORD.
+test WORD="":
+    cargo test --workspace --locked {{WORD}}
+
+# The random tests with more cases than usual.
+properties CASES="2000":
+    PROPTEST_CASES={{CASES}} cargo test --release -p quipu-ledger --test it properties
+
+# Accept changed snapshots, after reading the difference.
+accept:
+    INSTA_UPDATE=always cargo test --workspace --locked
+
+# Faults from outside, for a time such as 10m.
+torture TIME="2m":
+    cargo build --workspace --locked
+    target/debug/quipu-torture --for {{TIME}}
+
+# One benchmark, for example `just bench import --size 100MB`.
+bench *ARGS:
+    cargo build --release --locked -p quipu -p quipu-bench
+    target/release/quipu-bench {{ARGS}}
+
+# Everything that CI runs.
+ci:
+    .ci/run
