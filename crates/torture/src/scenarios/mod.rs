@@ -9,6 +9,7 @@ mod limits;
 mod migration;
 mod read_only;
 mod steps;
+mod targets;
 
 use crate::Scenario;
 
@@ -23,4 +24,5 @@ pub const SCENARIOS: &[Scenario] = &[
     limits::SCENARIO,
     read_only::SCENARIO,
     collectors::SCENARIO,
+    targets::SCENARIO,
 ];
