@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     CheckFailed,
     /// What was named is not there, or not one thing.
     NoMatch,
+    /// Ctrl-C. The exit code is a shell's own for it.
+    Interrupted,
     /// Anything else.
     Failed,
 }
@@ -74,6 +76,7 @@ impl CommandError {
             Kind::PipeClosed => ExitCode::SUCCESS,
             Kind::NoMatch | Kind::CheckFailed => ExitCode::from(1),
             Kind::Failed => ExitCode::from(2),
+            Kind::Interrupted => ExitCode::from(130),
         }
     }
 }
@@ -96,6 +99,7 @@ impl From<quipu_ledger::Error> for CommandError {
             quipu_ledger::Error::NoMatch { .. }
             | quipu_ledger::Error::Ambiguous { .. }
             | quipu_ledger::Error::Empty { .. } => Kind::NoMatch,
+            quipu_ledger::Error::Interrupted => Kind::Interrupted,
             _ => Kind::Failed,
         };
         let hints = hints(&error);
@@ -152,7 +156,9 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         Error::Sql { message } if message.starts_with("no such") => {
             "docs/schema.md describes the tables; `SELECT name, sql FROM sqlite_schema` shows them"
         }
-        Error::Sql { .. } | Error::Refused { .. } | Error::Exists { .. } => return Vec::new(),
+        Error::Sql { .. } | Error::Interrupted | Error::Refused { .. } | Error::Exists { .. } => {
+            return Vec::new();
+        }
         Error::Conflict { .. } => "nothing was written; see what was said there, and append again",
         Error::Collected { .. } => {
             "`quipu session fork` makes a session of it that can be written to"

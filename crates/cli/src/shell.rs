@@ -30,7 +30,7 @@ impl Shell {
         let mut program = PROGRAM.to_owned();
         for (option, path) in [("--config", &global.config), ("--ledger", &global.ledger)] {
             if let Some(path) = path {
-                program.push_str(&format!(" {option} {}", quote(path)));
+                program.push_str(&format!(" {}", self::option(option, path)));
             }
         }
         Shell { program }
@@ -65,7 +65,27 @@ impl Shell {
     }
 }
 
+/// Returns an option with its value. A value that looks like an option stands behind `=`.
+pub(crate) fn option(option: &str, value: impl AsRef<OsStr>) -> String {
+    let value = value.as_ref();
+    let between = if value.as_bytes().starts_with(b"-") { '=' } else { ' ' };
+    format!("{option}{between}{}", quote(value))
+}
+
+/// Returns a path as an argument. One that does not begin at the root begins with `./`: so it is
+/// neither an option nor, for `cd`, a name to be looked up elsewhere (`-`, `CDPATH`).
+pub(crate) fn path(path: impl AsRef<OsStr>) -> String {
+    let path = path.as_ref();
+    match path.as_bytes() {
+        [b'/', ..] | b"." | [b'.', b'/', ..] | b".." | [b'.', b'.', b'/', ..] => quote(path),
+        relative => quote(OsStr::from_bytes(&[b"./", relative].concat())),
+    }
+}
+
 /// A word as a shell reads it back.
+///
+/// Control characters are spelled in `$'…'`, which POSIX has since 2024. No single quote stands in
+/// between: an older shell takes the word for another one, and never for two.
 pub(crate) fn quote(word: impl AsRef<OsStr>) -> String {
     let bytes = word.as_ref().as_bytes();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+=,".contains(&byte);
@@ -85,7 +105,8 @@ pub(crate) fn quote(word: impl AsRef<OsStr>) -> String {
             let mut buffer = [0; 4];
             let written: &str = character.encode_utf8(&mut buffer);
             match character {
-                '\'' | '\\' => quoted.extend(['\\', character]),
+                '\\' => quoted.push_str("\\\\"),
+                '\'' => spell(&mut quoted, written.as_bytes()),
                 '\n' => quoted.push_str("\\n"),
                 '\t' => quoted.push_str("\\t"),
                 character if character != ' ' && safe(written) != written => {
@@ -118,7 +139,7 @@ mod tests {
         assert_eq!(quote("#3391"), "'#3391'");
         assert_eq!(quote("it's; $(rm)"), "'it'\\''s; $(rm)'");
         assert_eq!(quote(""), "''");
-        assert_eq!(quote("/a\x1b[31m/it's\n"), r"$'/a\033[31m/it\'s\n'");
+        assert_eq!(quote("/a\x1b[31m/it's\n"), r"$'/a\033[31m/it\047s\n'");
         assert_eq!(quote("/a\u{202e}b"), r"$'/a\342\200\256b'");
         assert_eq!(quote(OsStr::from_bytes(b"a\xffb")), r"$'a\377b'");
     }
@@ -134,6 +155,51 @@ mod tests {
             };
             assert_eq!(output.stdout, word.as_bytes(), "{script}");
         }
+    }
+
+    /// Whichever shell reads it: what is quoted is one word, and nothing in it is run.
+    #[test]
+    fn no_shell_runs_what_was_quoted() {
+        let words = [
+            "\n'; echo run; '",
+            "\x1b' && echo run #",
+            "'\x1b\\'; echo run; \\'",
+            "\u{202e}$(echo run)`echo run`'$(echo run)'",
+            "\x07\\' ; echo run ; '\\",
+            "-n\n' -e '",
+        ];
+        for shell in ["sh", "bash", "dash", "zsh", "ksh", "busybox"] {
+            for word in words {
+                let script = format!("printf '[%s]' {} end", quote(word));
+                let mut command = std::process::Command::new(shell);
+                if shell == "busybox" {
+                    command.arg("sh");
+                }
+                let Ok(output) = command.args(["-c", &script]).output() else { break };
+                let shown = String::from_utf8_lossy(&output.stdout);
+                assert!(output.status.success(), "{shell}: {script}");
+                // One word before the last, whatever the shell makes of it.
+                assert!(shown.ends_with("[end]"), "{shell}: {script}: {shown}");
+                assert_eq!(shown.matches("][").count(), 1, "{shell}: {script}: {shown}");
+                assert!(!shown.contains("\nrun\n"), "{shell}: {script}: {shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_looks_like_an_option_is_none() {
+        assert_eq!(path("-rf"), "./-rf");
+        assert_eq!(path("-"), "./-");
+        assert_eq!(path("--x y"), "'./--x y'");
+        assert_eq!(path("shop"), "./shop");
+        assert_eq!(path("~"), "'./~'");
+        assert_eq!(path(".x"), "./.x");
+        for plain in ["/-rf", "./-rf", ".", "..", "../a"] {
+            assert_eq!(path(plain), plain);
+        }
+        assert_eq!(path("-\x1b"), r"$'./-\033'");
+        assert_eq!(option("--entry", "a b"), "--entry 'a b'");
+        assert_eq!(option("--entry", "--help"), "--entry=--help");
     }
 
     #[test]

@@ -183,6 +183,10 @@ pub enum Error {
         message: String,
     },
 
+    /// A person's statement was ended by its caller.
+    #[error("interrupted")]
+    Interrupted,
+
     /// Nothing in the ledger has that name.
     #[error("no {what} matches `{name}`")]
     NoMatch {

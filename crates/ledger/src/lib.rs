@@ -36,6 +36,7 @@ mod snapshot;
 mod spans;
 pub mod store;
 mod sums;
+mod target;
 mod varint;
 pub mod watch;
 pub mod wire;
@@ -60,3 +61,4 @@ pub use query::{
 };
 pub use restore::{Generations, InPlace, What, put_back, restore};
 pub use search::{Order, SearchRequest, search, search_each};
+pub use target::{Existing, NewFile, Target};

@@ -1,11 +1,12 @@
 //! Gives collected files back, byte for byte; those that were compressed, decompressed; those that
-//! could not be decompressed to their end, also as they were. Only ever creates files; an existing one
-//! is an error.
+//! could not be decompressed to their end, also as they were. Only ever creates files: one that is
+//! there with the same bytes is fine, another one is left alone and named.
 
 mod file;
+mod names;
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -16,10 +17,12 @@ use crate::forget::{BlankLines, Forgotten, Judge};
 use crate::ids::{GenerationId, SessionRow, SourceId};
 use crate::ledger::Ledger;
 use crate::query::{empty, find};
-use crate::wire::{DamagedFile, RestoreReport, RestoredFile};
+use crate::target::Target;
+use crate::wire::{MissingFile, RestoreReport, RestoredFile};
 use crate::{Error, Result, Trouble};
 pub(crate) use file::safe;
-use file::{Bytes, write};
+use file::{Bytes, Written, write};
+use names::{Life, Names};
 
 /// What to give back.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +42,8 @@ pub enum Generations {
     Newest,
     /// This one, under the file's own name.
     Number(i64),
-    /// All of them; older ones as `<name>.generation-<number>`.
+    /// All of them; older ones as `<name>.generation-<number>`, or below `<format>.aside` where
+    /// that name is another file's or too long.
     All,
 }
 
@@ -50,6 +54,9 @@ const COMPRESSED: &[u8] = b".zst";
 const INDEX: &str = "sessions.json";
 
 /// Writes files under `to/<format>/<path relative to its root>`.
+///
+/// What cannot be written is named in the report, and the rest goes on; files that are there already
+/// are counted. So the same call again completes what an earlier one began.
 pub fn restore(
     ledger: &Ledger,
     what: What<'_>,
@@ -66,11 +73,9 @@ pub fn restore(
         What::Source(path) => Some(sources_at(conn, path)?),
     };
     let mut report = RestoreReport::default();
-    let mut folders = Folders::default();
+    let mut names = Names::new(conn)?;
+    let mut target = None;
     let forgotten = Forgotten::load(conn)?;
-    let mut followed = conn.prepare(
-        "SELECT EXISTS (SELECT 1 FROM sources WHERE format = ?1 AND root = ?2 AND path = ?3)",
-    )?;
     let mut statement = conn.prepare(
         "SELECT s.id, s.format, s.root, s.path, g.id, g.number, g.mtime_ns, g.id = s.generation,
                 s.kind = 'rows', g.cursor > 0, s.first_path, coalesce(d.is_kept, 0)
@@ -90,7 +95,7 @@ pub fn restore(
         let root: Vec<u8> = row.get(2)?;
         let path: Vec<u8> = row.get(3)?;
         // Numbered before anything is left out, so that a root always has the same folder.
-        let folder = folders.of(&format, &root);
+        let folder = names.folder(&format, &root);
         let (generation, number): (GenerationId, i64) = (row.get(4)?, row.get(5)?);
         let is_newest: bool = row.get(7)?;
         let is_wanted = match generations {
@@ -104,43 +109,58 @@ pub fn restore(
         let from_rows: bool = row.get(8)?;
         let is_compressed =
             !from_rows && format::by_name(&format).is_some_and(|f| f.is_compressed(&path));
-        let (has_lines, is_damaged): (bool, bool) = (row.get(9)?, row.get(11)?);
-        let life = Life { from_rows, is_compressed, has_lines, is_damaged };
-        let own = to.join(folder).join(safe(&path)?);
-        let targets = life.targets(own, &path, &mut |path| {
-            Ok(followed.query_row((&format, &root, path), |row| row.get(0))?)
-        })?;
+        let life = Life {
+            source,
+            format: &format,
+            root: &root,
+            path: &path,
+            number,
+            is_numbered: generations == Generations::All && !is_newest,
+            from_rows,
+            is_compressed,
+            has_lines: row.get(9)?,
+            is_damaged: row.get(11)?,
+        };
+        let was = String::from_utf8_lossy(&path).into_owned();
+        let places = match names.places(&folder, &life) {
+            Ok(places) => places,
+            Err(error) => {
+                report.leave_out(&to.join(&folder).join(&was), number, error)?;
+                continue;
+            }
+        };
         let first_path: Vec<u8> = row.get(10)?;
         let may_have_blanks = format::by_name(&format).is_some_and(|format| {
             Judge::new(&forgotten, format, &format.origin(&first_path)).is_some()
         });
-        for (mut target, what) in targets {
-            if generations == Generations::All && !is_newest {
-                target.as_mut_os_string().push(format!(".generation-{number}"));
-            }
+        for place in places {
+            let target = match &target {
+                Some(target) => target,
+                None => target.insert(Target::open(to).map_err(Error::io("open folder", to))?),
+            };
+            let whole = to.join(&place.path);
             let mut blanks = BlankLines::default();
-            let of = (source, generation, what);
-            let bytes = match write(conn, of, row.get(6)?, &target, &mut blanks) {
-                Ok(bytes) => bytes,
-                // What is damaged must not keep the rest from coming back.
-                Err(error) if error.trouble() == Trouble::Damaged => {
-                    report.damaged.push(DamagedFile {
-                        path: target.display().to_string(),
-                        generation: number,
-                        why: error.to_string(),
-                    });
+            let of = (source, generation, place.bytes);
+            let bytes = match write(conn, of, row.get(6)?, (target, &place.path), &mut blanks) {
+                Ok(Written::Anew(bytes)) => bytes,
+                Ok(Written::There(_)) => {
+                    report.there += 1;
                     continue;
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    report.leave_out(&whole, number, error)?;
+                    continue;
+                }
             };
-            let as_found = what == Bytes::AsFound;
+            let as_found = place.bytes == Bytes::AsFound;
             let decompressed = is_compressed && !as_found;
             report.files += 1;
             report.decompressed += u64::from(decompressed);
             report.as_found += u64::from(as_found);
             report.bytes += bytes;
             report.restored.push(RestoredFile {
-                path: target.display().to_string(),
+                path: whole.display().to_string(),
+                instead_of: place.instead_of.map(|name| to.join(name).display().to_string()),
                 format: format.clone(),
                 generation: number,
                 bytes,
@@ -151,82 +171,36 @@ pub fn restore(
             });
         }
     }
-    let has_nothing = report.files == 0 && report.damaged.is_empty();
-    if let (Generations::Number(number), true) = (generations, has_nothing) {
+    if let (Generations::Number(number), true) = (generations, report.is_empty()) {
         return Err(Error::NoMatch { what: "generation", name: number.to_string() });
     }
     Ok(report)
 }
 
-/// What there is to give back of one life of a source.
-struct Life {
-    from_rows: bool,
-    is_compressed: bool,
-    has_lines: bool,
-    /// It could not be decompressed to its end, and is kept as it was.
-    is_damaged: bool,
-}
-
-impl Life {
-    /// The files that it is given back as. `own`: where its path leads; `is_followed`: whether
-    /// another source has a path.
-    fn targets(
-        &self,
-        own: PathBuf,
-        path: &[u8],
-        is_followed: &mut dyn FnMut(&[u8]) -> Result<bool>,
-    ) -> Result<Vec<(PathBuf, Bytes)>> {
-        let mut targets = Vec::new();
-        if self.is_damaged {
-            let mut target = own.clone();
-            if !self.is_compressed {
-                // In the database it had no name of its own.
-                target.as_mut_os_string().push(".zst");
-                if is_followed(&[path, COMPRESSED].concat())? {
-                    target.as_mut_os_string().push(".damaged");
-                }
-            }
-            targets.push((target, Bytes::AsFound));
-            // Of a file that could not be read at all, there is nothing but what it was.
-            if !self.has_lines {
-                return Ok(targets);
-            }
+impl RestoreReport {
+    /// Notes a file that cannot be given back, so that the rest can. What is wrong with more than
+    /// one file is an error: the ledger itself, or a full disk.
+    fn leave_out(&mut self, path: &Path, generation: i64, error: Error) -> Result<()> {
+        let path = path.display().to_string();
+        if error.trouble() == Trouble::Damaged {
+            let why = error.to_string();
+            self.damaged.push(MissingFile { path, generation, why });
+            return Ok(());
         }
-        let mut target = own;
-        if self.is_compressed {
-            target.set_extension("");
-            // Beside a file that already has that name, it gets one of its own.
-            if is_followed(path.strip_suffix(COMPRESSED).unwrap_or(path))? {
-                target.as_mut_os_string().push(".decompressed");
+        match error {
+            Error::Io { source, .. } if !is_full(&source) => {
+                let why = source.to_string();
+                self.skipped.push(MissingFile { path, generation, why });
+                Ok(())
             }
+            error => Err(error),
         }
-        if self.from_rows && !self.has_lines {
-            target.push(INDEX);
-        }
-        targets.push((target, Bytes::Lines));
-        Ok(targets)
     }
 }
 
-/// The folder of each root: the format's name, and a number from its second root on.
-#[derive(Default)]
-struct Folders {
-    of_root: HashMap<(String, Vec<u8>), String>,
-    roots: HashMap<String, usize>,
-}
-
-impl Folders {
-    fn of(&mut self, format: &str, root: &[u8]) -> String {
-        let roots = &mut self.roots;
-        self.of_root
-            .entry((format.to_owned(), root.to_owned()))
-            .or_insert_with(|| {
-                let number = roots.entry(format.to_owned()).or_insert(0);
-                *number += 1;
-                if *number == 1 { format.to_owned() } else { format!("{format}-{number}") }
-            })
-            .clone()
-    }
+/// Returns whether no file at all can be written any more.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Where a session's transcript is.
@@ -258,13 +232,17 @@ pub fn put_back(ledger: &Ledger, session: SessionRow) -> Result<Option<InPlace>>
         if format::by_name(&format).is_some_and(|format| format.is_compressed(&path)) {
             continue;
         }
-        let target = Path::new(OsStr::from_bytes(&root)).join(safe(&path)?);
+        let (root, below) = (Path::new(OsStr::from_bytes(&root)), safe(&path)?);
+        let target = root.join(&below);
         if target.symlink_metadata().is_ok() {
             return Ok(Some(InPlace { path: target, restored: false }));
         }
+        let of = (row.get(0)?, row.get(1)?, Bytes::Lines);
         let blanks = &mut BlankLines::default();
-        write(conn, (row.get(0)?, row.get(1)?, Bytes::Lines), row.get(4)?, &target, blanks)?;
-        return Ok(Some(InPlace { path: target, restored: true }));
+        let root = Target::open(root).map_err(Error::io("open folder", root))?;
+        let written = write(conn, of, row.get(4)?, (&root, &below), blanks)?;
+        let restored = matches!(written, Written::Anew(_));
+        return Ok(Some(InPlace { path: target, restored }));
     }
     Ok(None)
 }

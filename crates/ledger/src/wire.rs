@@ -23,7 +23,7 @@ pub use export::{DamagedSession, ExportReport, ExportedFile};
 pub use forget::{ForgetReport, ForgottenSession};
 pub use import::{ImportedFile, LeftRow};
 pub use notes::{CronJob, CronRun, Note, NoteVersion};
-pub use restore::{DamagedFile, RestoreReport, RestoredFile};
+pub use restore::{MissingFile, RestoreReport, RestoredFile};
 pub use search::{Nearby, Scanned, SearchAnswer, SearchGaps, SearchHit};
 pub use senders::Sender;
 pub use sessions::{Project, Session};

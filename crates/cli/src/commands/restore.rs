@@ -17,10 +17,13 @@ use crate::reading;
 ///
 /// Writes the files of one session and its sub-agents, of one name, or of
 /// everything, to DIR/<format>/<path relative to its root>. Only creates files:
-/// nothing that exists is overwritten. A file that was rewritten has several
-/// generations; the newest is given back unless another is asked for. What was
-/// compressed is given back decompressed, without `.zst` in its name; what could
-/// not be decompressed to its end also comes back as it was.
+/// nothing that exists is overwritten, and no link in DIR is followed. What
+/// cannot be written is named, the rest goes on, and the same command again
+/// writes what is missing. A file that was rewritten has several generations;
+/// the newest is given back unless another is asked for. A file whose name
+/// another one needs, or that would be too long, goes to DIR/<format>.aside.
+/// What was compressed is given back decompressed, without `.zst` in its name;
+/// what could not be decompressed to its end also comes back as it was.
 ///
 /// Examples:
 ///   quipu restore 640a --to rescued
@@ -98,7 +101,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         (None, What::Source(path)) => return Err(no_match("file", path.display().to_string())),
         (None, What::All) => RestoreReport::default(),
     };
-    if let (Some(id), 0, true) = (&args.id, report.files, report.damaged.is_empty()) {
+    if let (Some(id), true) = (&args.id, report.is_empty()) {
         let mut error = CommandError::new(format!("no file of session `{id}` was ever collected"))
             .hint("it is known only from prompt history: its transcript was gone before the first sync");
         error.kind = Kind::NoMatch;
@@ -109,14 +112,23 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     } else if !context.output.is_quiet() {
         show(context, args, &to, &report)?;
     }
-    match report.damaged.as_slice() {
-        [] => Ok(()),
-        damaged => {
-            let files = count(damaged.len() as u64, "file");
-            Err(CommandError::new(format!(
+    match (report.damaged.len() as u64, report.skipped.len() as u64) {
+        (0, 0) => Ok(()),
+        (0, skipped) => {
+            let files = count(skipped, "file");
+            Err(CommandError::new(format!("{files} could not be written; the others are there"))
+                .hint("nothing is overwritten; remove what is in the way and run it again, or name another folder with --to"))
+        }
+        (damaged, skipped) => {
+            let files = count(damaged, "file");
+            let mut error = CommandError::new(format!(
                 "the ledger is damaged: {files} could not be given back"
             ))
-            .hint("`quipu doctor --deep` says what is damaged and what to do"))
+            .hint("`quipu doctor --deep` says what is damaged and what to do");
+            if skipped > 0 {
+                error = error.hint(format!("{} more could not be written", count(skipped, "file")));
+            }
+            Err(error)
         }
     }
 }
@@ -150,11 +162,8 @@ fn is_whole(path: &Path) -> bool {
 /// Files and folders that get in the way are below `--to`, not the ledger's.
 fn cannot_restore(error: quipu_ledger::Error) -> CommandError {
     let hint = match (&error, error.trouble()) {
-        (quipu_ledger::Error::Io { .. }, Trouble::Exists) => {
-            "nothing is overwritten; restore into an empty folder"
-        }
         (quipu_ledger::Error::Io { .. }, Trouble::DiskFull) => {
-            "make room on the disk and restore into an empty folder"
+            "make room on the disk and run it again; it goes on with what is missing"
         }
         (quipu_ledger::Error::Io { .. }, _) => "name another folder with --to",
         _ => return CommandError::from(error),
@@ -162,15 +171,10 @@ fn cannot_restore(error: quipu_ledger::Error) -> CommandError {
     CommandError::from_source(error.into()).hint(hint)
 }
 
-fn show(
-    context: &mut Context,
-    args: &Args,
-    to: &std::path::Path,
-    report: &RestoreReport,
-) -> Result<()> {
+fn show(context: &mut Context, args: &Args, to: &Path, report: &RestoreReport) -> Result<()> {
     let shown = context.show(to);
     let out = &mut context.output;
-    if report.files == 0 && report.damaged.is_empty() {
+    if report.is_empty() {
         out.line("nothing to restore: the ledger holds no files yet")?;
         return Ok(());
     }
@@ -178,6 +182,10 @@ fn show(
         Text::of(Look::Good, count(report.files, "file"))
             .and(format!(" ({}) restored to {shown}", bytes(report.bytes))),
     )?;
+    if report.there > 0 {
+        let note = format!("{} there already, with the same bytes", count(report.there, "file"));
+        out.line(Text::of(Look::Dim, note))?;
+    }
     if report.decompressed > 0 {
         let files = count(report.decompressed, "file");
         let was = if report.decompressed == 1 { "was" } else { "were" };
@@ -190,10 +198,20 @@ fn show(
             format!("{files} cannot be decompressed to the end: given back as found, with `.zst`");
         out.line(Text::of(Look::Dim, note))?;
     }
-    for file in &report.damaged {
-        let path = std::path::Path::new(&file.path);
-        let path = path.strip_prefix(to).unwrap_or(path).display().to_string();
-        out.line(Text::of(Look::Bad, "damaged  ").and(format!("{path}: {}", file.why)))?;
+    let below = |path: &str| {
+        let path = Path::new(path);
+        path.strip_prefix(to).unwrap_or(path).display().to_string()
+    };
+    for (file, name) in report.restored.iter().filter_map(|f| Some((f, f.instead_of.as_ref()?))) {
+        let said = format!("{} instead of {}", below(&file.path), below(name));
+        out.line(Text::of(Look::Dim, "aside  ").and(said))?;
+    }
+    let missing = [("damaged  ", &report.damaged), ("skipped  ", &report.skipped)];
+    for (label, files) in missing {
+        for file in files {
+            let said = format!("{}: {}", below(&file.path), file.why);
+            out.line(Text::of(Look::Bad, label).and(said))?;
+        }
     }
     let blanks = report.restored.iter().map(|file| file.forgotten_lines).sum();
     if blanks > 0 {
@@ -201,11 +219,10 @@ fn show(
     }
     if !args.all {
         let columns = [Column::numbers("size"), Column::long("file")];
-        let rows = report.restored.iter().map(|file| {
-            let path = std::path::Path::new(&file.path);
-            let path = path.strip_prefix(to).unwrap_or(path).display().to_string();
-            vec![Text::plain(bytes(file.bytes)), Text::plain(path)]
-        });
+        let rows = report
+            .restored
+            .iter()
+            .map(|file| vec![Text::plain(bytes(file.bytes)), Text::plain(below(&file.path))]);
         out.table(2, &columns, rows.collect())?;
     }
     let from_rows = report.restored.iter().filter(|file| file.from_rows).count();

@@ -13,7 +13,7 @@ use super::Context;
 use crate::error::{CommandError, Kind, Result};
 use crate::output::ShortIds;
 use crate::reading;
-use crate::shell::{Shell, quote};
+use crate::shell::{self, Shell, quote};
 
 /// Say how to go on with a session, or go on
 ///
@@ -101,7 +101,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         return reading.json(context, &resumption);
     }
     let words: Vec<String> = command.iter().map(quote).collect();
-    let go = folder.map(|folder| format!("cd {} && ", quote(folder))).unwrap_or_default();
+    let go = folder.map(|folder| format!("cd {} && ", shell::path(folder))).unwrap_or_default();
     context.output.verbatim(&format!("{go}{}", words.join(" ")))?;
     Ok(())
 }

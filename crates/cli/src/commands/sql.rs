@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use quipu_ledger::wire::SqlValue;
 use quipu_ledger::{Freshness, SqlAnswer, SqlLimits};
+use quipu_transcript::render::csv;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use signal_hook::consts::SIGINT;
 
@@ -18,7 +19,7 @@ use crate::reading;
 ///
 /// The tables are described in docs/schema.md; `SELECT name, sql FROM
 /// sqlite_schema` shows them too. One statement; nothing can be written,
-/// attached or loaded, and Ctrl-C ends it. Times are milliseconds UTC.
+/// attached or loaded, and Ctrl-C ends it at once. Times are milliseconds UTC.
 ///
 /// On a terminal rows are a table; in a pipe they are lines of fields between
 /// tabs, the first with the names of the columns (a tab or line break in a
@@ -67,7 +68,9 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         stop: Arc::default(),
         longest: args.timeout.map(|seconds| Duration::from_secs(seconds.into())),
     };
-    // Without a handler Ctrl-C would do as well, but say nothing.
+    // Without a handler Ctrl-C would do as well, but say nothing. The second one ends the process
+    // where it stands, for example while it waits for a reader of the rows.
+    let _ = signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&limits.stop));
     let _ = signal_hook::flag::register(SIGINT, Arc::clone(&limits.stop));
     let shape = match (context.is_json, args.csv) {
         (true, _) => Shape::Json,
@@ -212,9 +215,7 @@ fn cell(value: &SqlValue) -> Text {
 /// The value for a spreadsheet: text of a transcript must not become a formula there.
 fn harmless(value: &SqlValue) -> String {
     match value {
-        SqlValue::Text(text) if text.starts_with(['=', '+', '-', '@', '\t', '\r']) => {
-            format!("'{text}")
-        }
+        SqlValue::Text(text) if csv::is_formula(text) => format!("'{text}"),
         value => value.to_text(),
     }
 }

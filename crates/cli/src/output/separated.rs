@@ -10,7 +10,7 @@ pub(super) fn tabbed(fields: &[String]) -> String {
     fields.join("\t")
 }
 
-/// One row of comma-separated values (RFC 4180). Line breaks stay, between quotes.
+/// One row of comma-separated values (RFC 4180). Line breaks inside a field are written out, too.
 pub(super) fn csv(fields: &[String]) -> String {
     let fields: Vec<String> = fields.iter().map(|field| csv_field(field)).collect();
     match fields.as_slice() {
@@ -21,10 +21,9 @@ pub(super) fn csv(fields: &[String]) -> String {
 }
 
 fn csv_field(field: &str) -> String {
-    let lines: Vec<_> = field.split('\n').map(safe).collect();
-    let field = lines.join("\n");
-    let is_plain = !field.contains([',', '"', '\n']) && field.trim() == field;
-    if is_plain { field } else { format!("\"{}\"", field.replace('"', "\"\"")) }
+    let field = safe(field);
+    let is_plain = !field.contains([',', '"']) && field.trim() == field;
+    if is_plain { field.into_owned() } else { format!("\"{}\"", field.replace('"', "\"\"")) }
 }
 
 #[cfg(test)]
@@ -40,7 +39,7 @@ mod tests {
         assert_eq!(tabbed(&row(&["a\tb", "c\nd", ""])), "a\\tb\tc\\nd\t");
         assert_eq!(
             csv(&row(&["a,b", "c\"d", "e\nf", " g", ""])),
-            "\"a,b\",\"c\"\"d\",\"e\nf\",\" g\","
+            "\"a,b\",\"c\"\"d\",e\\nf,\" g\","
         );
         assert_eq!(csv(&row(&[""])), "\"\"");
     }
@@ -48,6 +47,6 @@ mod tests {
     #[test]
     fn nothing_reaches_the_terminal() {
         assert_eq!(tabbed(&row(&["\x1b[2J"])), "\\u{1b}[2J");
-        assert_eq!(csv(&row(&["\x1b[2J\r\n\u{9b}"])), "\"\\u{1b}[2J\\r\n\\u{9b}\"");
+        assert_eq!(csv(&row(&["\x1b[2J\r\n\u{9b}"])), "\\u{1b}[2J\\r\\n\\u{9b}");
     }
 }

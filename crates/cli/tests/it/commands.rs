@@ -66,6 +66,33 @@ fn odd_names_are_printed_so_that_they_work() {
     assert!(command.contains(r"'x'\''; rm -rf y;'\'''"), "{command}");
 }
 
+/// A shell takes no folder of a transcript for an option, and runs nothing that its name says.
+#[test]
+fn a_folder_that_looks_like_an_option() {
+    let home = Home::empty();
+    for (number, (folder, printed)) in [
+        ("-rf", "cd ./-rf && "),
+        ("--x y", "cd './--x y' && "),
+        ("-", "cd ./- && "),
+        ("shop", "cd ./shop && "),
+        ("/-rf", "cd /-rf && "),
+        ("/a\\u001b[2J'; rm -rf x; '", r"cd $'/a\033[2J\047; rm -rf x; \047' && "),
+        ("\\n\\u202e", r"cd $'./\n\342\200\256' && "),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let own = format!("{number:08}-1111-4111-8111-111111111111");
+        let text = line(&own, 10 + number as u8, None, "x");
+        let text = text.replace("\"cwd\":\"/p\"", &format!("\"cwd\":\"{folder}\""));
+        home.write(format!(".claude/projects/-q/{own}.jsonl"), text);
+        home.run("sync -q");
+        let run = home.run(&format!("resume {own}"));
+        assert!(run.stdout.starts_with(printed), "{folder}: {run}");
+        assert!(!run.stdout.trim_end().contains(char::is_control), "{run}");
+    }
+}
+
 #[test]
 fn a_tree_names_the_sessions_on_both_sides_of_a_fork() {
     let home = Home::empty();

@@ -362,3 +362,72 @@ fn ids_never_become_paths() {
         assert!(name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)), "{name}");
     }
 }
+
+/// Links that are planted where an export is written to.
+#[test]
+fn no_format_writes_through_a_link() {
+    let home = synced();
+    let outside = home.path("outside");
+    home.write("outside/theirs", "theirs");
+    let link = std::os::unix::fs::symlink;
+    for format in ["md", "html", "json", "jsonl", "csv", "openclaw", "claude-code"] {
+        let plain = format!("export --all --format {format} --to {format}-plain");
+        assert_eq!(home.run(&plain).code, 0, "{format}");
+        let hostile = home.path(format!("{format}-hostile"));
+        fs::create_dir(&hostile).unwrap();
+        // Every file that it writes, and every folder on the way.
+        let mut names = BTreeSet::new();
+        for (path, _) in files(&home.path(format!("{format}-plain"))) {
+            names.extend(
+                path.ancestors().filter(|name| name.parent().is_some()).map(Path::to_owned),
+            );
+        }
+        for name in names {
+            let planted = hostile.join(&name);
+            fs::create_dir_all(planted.parent().unwrap()).unwrap();
+            let is_folder = home.path(format!("{format}-plain")).join(&name).is_dir();
+            link(if is_folder { outside.clone() } else { outside.join("theirs") }, &planted)
+                .unwrap();
+            for force in ["", "--force"] {
+                let line = format!("export --all --format {format} --to {format}-hostile {force}");
+                let run = home.run(&line);
+                // A file of Claude Code's that is there is left alone.
+                let is_fine = format == "claude-code" && !is_folder;
+                assert!(run.code == 2 || is_fine, "{line}: {}: {run}", name.display());
+                let found = files(&outside);
+                assert_eq!(
+                    found,
+                    [("theirs".into(), b"theirs".to_vec())],
+                    "{line}: {}",
+                    name.display()
+                );
+            }
+            fs::remove_dir_all(&hostile).unwrap();
+            fs::create_dir(&hostile).unwrap();
+        }
+    }
+}
+
+/// What a transcript says cannot act on what a table is read with.
+#[test]
+fn csv_has_no_control_characters() {
+    let home = Home::empty();
+    home.write(
+        ".openclaw/agents/main/sessions/s1.jsonl",
+        "{\"role\":\"user\",\"content\":\"one\\ntwo\\u001b[2J\\u0000\\u009b\\u202e,\\r=1\"}\n",
+    );
+    home.run("sync");
+    for line in [
+        "export --all --format csv",
+        "sql --csv SELECT*FROM(sessions)",
+        "sql --csv SELECT*FROM(messages)",
+    ] {
+        let run = home.run(line);
+        assert_eq!(run.code, 0, "{run}");
+        assert!(run.stdout.contains("two\\u{1b}[2J") || line.contains("sessions"), "{run}");
+        for row in run.stdout.split_terminator("\r\n") {
+            let odd = |character: char| character.is_control() || character == '\u{202e}';
+            assert!(!row.contains(odd), "{line}: {row:?}");
+        }
+    }
+}

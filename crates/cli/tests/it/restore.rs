@@ -125,13 +125,12 @@ fn nothing_is_overwritten() {
     home.run("sync");
     let target = "out/openclaw/agents/main/sessions/odd.jsonl";
     home.write(target, "mine");
-    snapshot!(home.run("restore odd --to out"), @"
-    exit 2
-    --- stderr
-    error: cannot create [HOME]/out/openclaw/agents/main/sessions/odd.jsonl
-      caused by: file exists (os error 17)
-    hint: nothing is overwritten; restore into an empty folder
-    ");
+    let run = home.run("restore odd --to out");
+    assert_eq!(run.code, 2, "{run}");
+    let named =
+        "skipped  openclaw/agents/main/sessions/odd.jsonl: another file of that name is there";
+    assert!(run.stdout.contains(named), "{run}");
+    assert!(run.stderr.contains("1 file could not be written"), "{run}");
     assert_eq!(std::fs::read(home.path(target)).unwrap(), b"mine");
 }
 
@@ -197,4 +196,51 @@ fn not_into_a_folder_that_is_collected_from() {
     home.write("c.toml", "[roots]\nopenclaw = [\"~/out/openclaw\"]\n");
     assert_eq!(home.run("--config c.toml restore odd --to out").code, 2);
     assert!(!home.path("out").exists());
+}
+
+/// One name costs one file; the same command again writes what is missing.
+#[test]
+fn one_name_does_not_stop_the_rest() {
+    let home = Home::empty();
+    let session = ".claude/projects/-a/00000001-0000-4000-8000-000000000001";
+    let results = format!("{session}/tool-results");
+    home.write(format!("{results}/a.txt"), "first");
+    home.write(format!("{results}/a.txt.generation-1"), "another");
+    home.run("sync");
+    home.write(format!("{results}/a.txt"), "second");
+    home.run("sync");
+    let run = home.run("restore --all --to out --generation all");
+    assert_eq!(run.code, 0, "{run}");
+    assert!(run.stdout.contains("aside  claude-code.aside/"), "{run}");
+    let mut lives: Vec<Vec<u8>> = files(&home.path("out")).into_iter().map(|file| file.1).collect();
+    lives.sort();
+    assert_eq!(lives, [&b"another"[..], b"first", b"second"]);
+    let outside = home.path("outside");
+    std::fs::create_dir(&outside).unwrap();
+    std::fs::create_dir_all(home.path("hostile/claude-code")).unwrap();
+    let planted = home.path("hostile/claude-code/projects");
+    std::os::unix::fs::symlink(&outside, &planted).unwrap();
+    let report = home.run("restore --all --to hostile --json");
+    assert_eq!(report.code, 2);
+    assert_eq!(report.json()["skipped"].as_array().unwrap().len(), 2);
+    assert!(files(&outside).is_empty());
+    std::fs::remove_file(planted).unwrap();
+    assert_eq!(home.run("restore --all --to hostile").code, 0);
+    let again = home.run("restore --all --to hostile");
+    assert!(again.code == 0 && again.stdout.contains("2 files there already"), "{again}");
+}
+
+/// A transcript that is gone is not written through a link to elsewhere.
+#[test]
+fn resume_writes_through_no_link() {
+    let home = Home::small();
+    home.run("sync");
+    let project = home.path(".claude/projects/-home-alice-shop");
+    std::fs::remove_dir_all(&project).unwrap();
+    std::fs::create_dir(home.path("outside")).unwrap();
+    std::os::unix::fs::symlink(home.path("outside"), &project).unwrap();
+    let run = home.run("resume 00000001");
+    assert_eq!(run.code, 2, "{run}");
+    assert!(run.stderr.contains("symbolic link"), "{run}");
+    assert!(files(&home.path("outside")).is_empty());
 }

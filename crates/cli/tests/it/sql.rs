@@ -1,6 +1,6 @@
 //! `quipu sql`.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::Stdio;
 
 use crate::home::{Home, Run, snapshot};
@@ -37,8 +37,7 @@ fn in_every_shape() {
     --- stdout
     id,text,bytes,missing
     1,"'=1+1, ""tea""\tand \u{1b}[2J",0aff,
-    2,"two
-    lines",0aff,
+    2,two\nlines,0aff,
     "#);
     snapshot!(ask(&home, "--json", TEXTS), @r#"
     exit 0
@@ -84,13 +83,13 @@ fn what_is_wrong_is_said() {
     error: no such table: nowhere
     hint: docs/schema.md describes the tables; `SELECT name, sql FROM sqlite_schema` shows them
     ");
-    snapshot!(ask(&home, "--timeout 0", "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"), @"
-    exit 2
-    --- stdout
-    count(*)
-    --- stderr
-    error: it took too long
-    ");
+    for endless in [
+        "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c",
+        "SELECT printf('%.*c', 200000, 'a') LIKE '%a%a%a%a%a%a%b'",
+    ] {
+        let run = ask(&home, "--timeout 0", endless);
+        assert_eq!((run.code, run.stderr.as_str()), (2, "error: it took too long\n"), "{run}");
+    }
 }
 
 #[test]
@@ -100,6 +99,31 @@ fn from_standard_input() {
         home.command(["sql", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"SELECT 6 * 7 AS answer\n").unwrap();
     assert_eq!(child.wait_with_output().unwrap().stdout, b"answer\n42\n");
+}
+
+/// Inside a function SQLite does not look whether it is interrupted; the process ends all the same.
+#[test]
+fn ctrl_c_inside_a_function() {
+    let home = home();
+    // The first row is long enough to be printed at once. The second one never comes.
+    let statement = "SELECT CASE value WHEN 1 THEN printf('%.*c', 300000, 'x')
+                     ELSE printf('%.*c', 200000 + value, 'a') LIKE '%a%a%a%a%a%a%b' END
+                     FROM json_each('[1, 2]')";
+    let mut child = home
+        .command(["sql", statement])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut row = vec![0; 300_000];
+    child.stdout.as_mut().unwrap().read_exact(&mut row).unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    // It would take longer than anybody waits.
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!((ended.status.code(), said.as_str()), (Some(130), "error: interrupted\n"));
+    assert_eq!(home.run("doctor --deep").code, 0);
 }
 
 /// The reader went away: no complaint, no endless work.

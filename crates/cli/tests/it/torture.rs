@@ -77,3 +77,8 @@ fn f44_asked_to_stop_at_any_moment() {
 fn f23_the_disk_is_read_only() {
     check("read-only");
 }
+
+#[test]
+fn targets_that_others_write_to() {
+    check("targets");
+}

@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
 use rusqlite::fallible_iterator::FallibleIterator;
@@ -50,30 +51,137 @@ const LONGEST_SQL: i32 = 1 << 20;
 /// How many steps SQLite takes between two looks at the clock.
 const STEPS: i32 = 10_000;
 
+/// Rows are handed over in batches of about so many bytes.
+const BATCH: usize = 1 << 16;
+
+/// How often the caller looks whether it is over while it waits for rows.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long a statement may take to end by itself once it is over, so that the rows before that
+/// are not lost. SQLite looks between two steps, never inside a function.
+const GRACE: Duration = Duration::from_millis(300);
+
 /// Runs one statement on the ledger at `path`. `take` gets the answer piece by piece and says
 /// whether it wants more.
+///
+/// The statement runs on a thread of its own. SQLite cannot be interrupted inside a function
+/// (`LIKE`, `replace` and `printf` can take hours), so a thread that does not end is left behind: it
+/// can only read, and ends with its function or with the process.
 pub fn sql(
     path: &Path,
     statement: &str,
     limits: &SqlLimits,
     take: &mut dyn FnMut(SqlAnswer<'_>) -> bool,
 ) -> Result<()> {
-    let mut ledger = Ledger::open_read_only(path)?;
-    confine(ledger.conn_mut(), limits)?;
-    run(ledger.conn(), statement, take).map_err(|error| said(error, limits))
+    let end = limits.longest.map(|longest| Instant::now() + longest);
+    let over = Over { stop: Arc::clone(&limits.stop), end };
+    // One batch is printed while the next is filled.
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let (path, statement, its_over) = (path.to_owned(), statement.to_owned(), over.clone());
+    let work = move || {
+        let mut batch = Batched { sender, rows: Vec::new(), bytes: 0 };
+        let done = question(&path, &statement, its_over, &mut batch);
+        batch.flush();
+        // The caller may have left.
+        let _ = batch.sender.send(Piece::Done(done));
+    };
+    std::thread::Builder::new()
+        .name("sql".to_owned())
+        .spawn(work)
+        .map_err(Error::io("start a thread for", "the statement"))?;
+    let mut over_since = None;
+    loop {
+        match receiver.recv_timeout(LOOK) {
+            Ok(Piece::Columns(columns)) => {
+                if !take(SqlAnswer::Columns(&columns)) {
+                    return Ok(());
+                }
+            }
+            Ok(Piece::Rows(rows)) => {
+                if rows.iter().any(|row| !take(SqlAnswer::Row(row))) {
+                    return Ok(());
+                }
+            }
+            Ok(Piece::Done(done)) => return done,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Error::Sql { message: "the statement ended without an answer".into() });
+            }
+        }
+        if over.is_over() && over_since.get_or_insert_with(Instant::now).elapsed() >= GRACE {
+            return Err(over.error());
+        }
+    }
 }
 
-fn confine(conn: &mut Connection, limits: &SqlLimits) -> Result<()> {
+/// A part of the answer, on its way to the caller.
+enum Piece {
+    Columns(Vec<String>),
+    Rows(Vec<Vec<SqlValue>>),
+    Done(Result<()>),
+}
+
+/// Collects rows until they are worth handing over.
+struct Batched {
+    sender: SyncSender<Piece>,
+    rows: Vec<Vec<SqlValue>>,
+    bytes: usize,
+}
+
+impl Batched {
+    /// Takes a row, and returns whether more are wanted.
+    fn row(&mut self, row: Vec<SqlValue>) -> bool {
+        let long = |value: &SqlValue| match value {
+            SqlValue::Text(text) => text.len(),
+            SqlValue::Blob(bytes) => bytes.len(),
+            _ => 0,
+        };
+        self.bytes += row.iter().map(|value| size_of::<SqlValue>() + long(value)).sum::<usize>();
+        self.rows.push(row);
+        self.bytes < BATCH || self.flush()
+    }
+
+    fn flush(&mut self) -> bool {
+        self.bytes = 0;
+        let rows = std::mem::take(&mut self.rows);
+        rows.is_empty() || self.sender.send(Piece::Rows(rows)).is_ok()
+    }
+}
+
+/// When a statement has to end.
+#[derive(Clone)]
+struct Over {
+    stop: Arc<AtomicBool>,
+    end: Option<Instant>,
+}
+
+impl Over {
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.end.is_some_and(|end| Instant::now() >= end)
+    }
+
+    fn error(&self) -> Error {
+        match self.stop.load(Ordering::Relaxed) {
+            true => Error::Interrupted,
+            false => Error::Sql { message: "it took too long".to_owned() },
+        }
+    }
+}
+
+/// Asks, on the statement's own thread.
+fn question(path: &Path, statement: &str, over: Over, batch: &mut Batched) -> Result<()> {
+    let mut ledger = Ledger::open_read_only(path)?;
+    confine(ledger.conn_mut(), over.clone())?;
+    run(ledger.conn(), statement, batch).map_err(|error| said(error, &over))
+}
+
+fn confine(conn: &mut Connection, over: Over) -> Result<()> {
     conn.pragma_update(None, "query_only", true)?;
     conn.pragma_update(None, "hard_heap_limit", MOST_MEMORY)?;
     conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE)?;
     conn.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, LONGEST_SQL)?;
     conn.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
-    let stop = Arc::clone(&limits.stop);
-    let end = limits.longest.map(|longest| Instant::now() + longest);
-    let is_over =
-        move || stop.load(Ordering::Relaxed) || end.is_some_and(|end| Instant::now() >= end);
-    conn.progress_handler(STEPS, Some(is_over))?;
+    conn.progress_handler(STEPS, Some(move || over.is_over()))?;
     conn.authorizer(Some(|context: AuthContext<'_>| may(&context.action)))?;
     Ok(())
 }
@@ -121,11 +229,7 @@ const TELLING_PRAGMAS: &[&str] = &[
     "data_version",
 ];
 
-fn run(
-    conn: &Connection,
-    sql: &str,
-    take: &mut dyn FnMut(SqlAnswer<'_>) -> bool,
-) -> Result<(), Failed> {
+fn run(conn: &Connection, sql: &str, batch: &mut Batched) -> Result<(), Failed> {
     let mut statements = Batch::new(conn, sql);
     let Some(mut statement) = statements.next()? else { return Err(Failed::Nothing) };
     if statements.next()?.is_some() {
@@ -138,17 +242,17 @@ fn run(
         return Err(Failed::Parameters);
     }
     let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
-    if !take(SqlAnswer::Columns(&columns)) {
+    let width = columns.len();
+    if batch.sender.send(Piece::Columns(columns)).is_err() {
         return Ok(());
     }
-    let mut values = Vec::with_capacity(columns.len());
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next()? {
-        values.clear();
-        for index in 0..columns.len() {
+        let mut values = Vec::with_capacity(width);
+        for index in 0..width {
             values.push(value(row.get_ref(index)?));
         }
-        if !take(SqlAnswer::Row(&values)) {
+        if !batch.row(values) {
             break;
         }
     }
@@ -181,7 +285,7 @@ impl From<rusqlite::Error> for Failed {
 }
 
 /// The failure in words.
-fn said(failed: Failed, limits: &SqlLimits) -> Error {
+fn said(failed: Failed, over: &Over) -> Error {
     let refused = "only reading is possible";
     let message = match failed {
         Failed::Nothing => "there is no statement".to_owned(),
@@ -189,10 +293,7 @@ fn said(failed: Failed, limits: &SqlLimits) -> Error {
         Failed::Writes => refused.to_owned(),
         Failed::Parameters => "values have to stand in the statement; it has a `?`".to_owned(),
         Failed::Sqlite(error) => match error.sqlite_error_code() {
-            Some(ErrorCode::OperationInterrupted) if limits.stop.load(Ordering::Relaxed) => {
-                "interrupted".to_owned()
-            }
-            Some(ErrorCode::OperationInterrupted) => "it took too long".to_owned(),
+            Some(ErrorCode::OperationInterrupted) => return over.error(),
             Some(ErrorCode::AuthorizationForStatementDenied | ErrorCode::ReadOnly) => {
                 refused.to_owned()
             }

@@ -1,17 +1,16 @@
 //! Writes one life of a source to a new file, where its path leads and nowhere else.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{BufWriter, Write};
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 
 use crate::forget::BlankLines;
 use crate::ids::{GenerationId, SourceId};
+use crate::target::{Existing, Target};
 use crate::{Error, Result, damaged, indexes, spans};
 
 /// A stored path leads down and nowhere else.
@@ -35,56 +34,84 @@ pub(super) enum Bytes {
     AsFound,
 }
 
-/// Writes one generation to a new file.
-pub(super) fn write(
-    conn: &Connection,
-    (source, generation, what): (SourceId, GenerationId, Bytes),
-    mtime_ns: i64,
-    target: &Path,
-    blanks: &mut BlankLines,
-) -> Result<u64> {
-    if let Some(folder) = target.parent() {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-            .map_err(Error::io("create folder", folder))?;
-    }
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(target)
-        .map_err(Error::io("create", target))?;
-    let mut out = BufWriter::new(&file);
-    let mut bytes = 0;
-    let mut put = |part: &[u8]| {
-        bytes += part.len() as u64;
-        blanks.add(part);
-        out.write_all(part).map_err(Error::io("write", target))
-    };
-    let written = match what {
-        Bytes::AsFound => damaged::stream(conn, generation, &mut put),
-        Bytes::Lines => spans::stream(conn, generation, &mut put)
-            .and_then(|()| spans::stream_tail(conn, generation, &mut put))
-            .and_then(|()| match indexes::load(conn, source)? {
-                Some(bytes) => put(&bytes),
-                None => Ok(()),
-            }),
-    };
-    let written = written.and_then(|()| out.flush().map_err(Error::io("write", target)));
-    if let Err(error) = written {
-        // Half a file must not pass for a whole one.
-        let _ = fs::remove_file(target);
-        return Err(error);
-    }
-    set_modified(&file, mtime_ns);
-    Ok(bytes)
+/// A life of a source, and which of its bytes.
+pub(super) type Of = (SourceId, GenerationId, Bytes);
+
+/// What became of a file, and how long it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Written {
+    Anew(u64),
+    /// It was there before, with the same bytes.
+    There(u64),
 }
 
-/// The file's own time, where the file system can hold it.
-fn set_modified(file: &File, mtime_ns: i64) {
-    if let Ok(nanoseconds) = u64::try_from(mtime_ns) {
-        let _ = file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_nanos(nanoseconds));
+/// Writes one generation to a new file below `target`. Nothing is overwritten.
+pub(super) fn write(
+    conn: &Connection,
+    of: Of,
+    mtime_ns: i64,
+    (target, path): (&Target, &Path),
+    blanks: &mut BlankLines,
+) -> Result<Written> {
+    let whole = target.path().join(path);
+    if let Some(there) = target.read(path).map_err(Error::io("create", &whole))? {
+        return compare(conn, of, there, &whole);
+    }
+    let new = target.create(path).map_err(Error::io("create", &whole))?;
+    let mut out = BufWriter::new(new.file());
+    let mut bytes = 0;
+    stream(conn, of, &mut |part| {
+        bytes += part.len() as u64;
+        blanks.add(part);
+        out.write_all(part).map_err(Error::io("write", &whole))
+    })?;
+    out.flush().map_err(Error::io("write", &whole))?;
+    drop(out);
+    new.set_modified(mtime_ns);
+    new.keep(Existing::Stays).map_err(Error::io("create", &whole))?;
+    Ok(Written::Anew(bytes))
+}
+
+/// Compares a file that is there with what would be written.
+fn compare(conn: &Connection, of: Of, there: File, whole: &Path) -> Result<Written> {
+    let mut there = BufReader::with_capacity(1 << 16, there);
+    let (mut bytes, mut is_same, mut buffer) = (0, true, Vec::new());
+    let streamed = stream(conn, of, &mut |part| {
+        bytes += part.len() as u64;
+        buffer.resize(part.len(), 0);
+        is_same = there.read_exact(&mut buffer).is_ok() && buffer == part;
+        // Any error ends the reading; this one is taken back below.
+        if is_same { Ok(()) } else { Err(Error::Stopped) }
+    });
+    if is_same {
+        streamed?;
+        is_same = matches!(there.read(&mut [0]), Ok(0));
+    }
+    if is_same {
+        return Ok(Written::There(bytes));
+    }
+    let source = io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        "another file of that name is there; nothing is overwritten",
+    );
+    Err(Error::Io { action: "create", path: whole.to_owned(), source })
+}
+
+/// Hands the bytes of a generation over, piece by piece.
+fn stream(
+    conn: &Connection,
+    (source, generation, what): Of,
+    each: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    match what {
+        Bytes::AsFound => damaged::stream(conn, generation, each),
+        Bytes::Lines => {
+            spans::stream(conn, generation, each)?;
+            spans::stream_tail(conn, generation, each)?;
+            match indexes::load(conn, source)? {
+                Some(bytes) => each(&bytes),
+                None => Ok(()),
+            }
+        }
     }
 }

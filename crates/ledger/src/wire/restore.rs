@@ -15,18 +15,29 @@ pub struct RestoreReport {
     pub as_found: u64,
     /// Each of them.
     pub restored: Vec<RestoredFile>,
+    /// Files that were there already, with the same bytes.
+    pub there: u64,
     /// Files of which the ledger is damaged: nothing was written of these.
-    pub damaged: Vec<DamagedFile>,
+    pub damaged: Vec<MissingFile>,
+    /// Files that could not be written: something else has the name, or the file system refused.
+    pub skipped: Vec<MissingFile>,
+}
+
+impl RestoreReport {
+    /// Returns whether there was nothing to give back.
+    pub fn is_empty(&self) -> bool {
+        self.files == 0 && self.there == 0 && self.damaged.is_empty() && self.skipped.is_empty()
+    }
 }
 
 /// A file that could not be given back.
 #[derive(Debug, Clone, Serialize)]
-pub struct DamagedFile {
+pub struct MissingFile {
     /// Where it would be.
     pub path: String,
     /// Which of its lives.
     pub generation: i64,
-    /// What is damaged.
+    /// What is damaged, or in the way.
     pub why: String,
 }
 
@@ -35,6 +46,8 @@ pub struct DamagedFile {
 pub struct RestoredFile {
     /// Where it is now.
     pub path: String,
+    /// The name that it would have, if that were not another file's, a folder's, or too long.
+    pub instead_of: Option<String>,
     /// Its format.
     pub format: String,
     /// Which of its lives.

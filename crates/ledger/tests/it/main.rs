@@ -49,6 +49,7 @@ mod store_import;
 mod store_route;
 mod story;
 mod tails;
+mod targets;
 mod torture;
 mod truth;
 mod unread;

@@ -156,3 +156,30 @@ fn what_never_ends_is_ended() {
     quipu_ledger::sql(&home.ledger_path(), endless, &SqlLimits::default(), enough).unwrap();
     assert_eq!(rows, 10);
 }
+
+/// SQLite looks whether it is interrupted between two steps, and these are one.
+#[test]
+fn what_never_ends_inside_a_function_is_ended() {
+    let home = home();
+    let many = "printf('%.*c', 200000, 'a')";
+    for endless in [
+        format!("{many} LIKE '%a%a%a%a%a%a%a%b'"),
+        format!("{many} GLOB '*a*a*a*a*a*a*a*b'"),
+        format!("instr(printf('%.*c', 40000000, 'a'), printf('%.*c', 20000000, 'a') || 'b')"),
+    ] {
+        // Not a constant, which would be computed before the first row.
+        let sql = format!("SELECT value AND {endless} FROM json_each('[1]')");
+        let limits = SqlLimits { longest: Some(Duration::ZERO), ..SqlLimits::default() };
+        assert_eq!(ask_within(&home, &sql, &limits).unwrap_err(), "it took too long");
+        let limits = SqlLimits::default();
+        limits.stop.store(true, Ordering::Relaxed);
+        assert_eq!(ask_within(&home, &sql, &limits).unwrap_err(), "interrupted");
+    }
+    // The threads that were left behind read on; the ledger can be written to.
+    home.write(
+        ".openclaw/agents/main/sessions/s2.jsonl",
+        "{\"role\":\"user\",\"content\":\"b\"}\n",
+    );
+    assert_eq!(home.sync().records_added, 1);
+    home.assert_sound();
+}

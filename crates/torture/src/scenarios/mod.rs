@@ -11,6 +11,7 @@ mod migration;
 mod read_only;
 mod signals;
 mod steps;
+mod targets;
 
 use crate::Scenario;
 
@@ -27,4 +28,5 @@ pub const SCENARIOS: &[Scenario] = &[
     limits::SCENARIO,
     read_only::SCENARIO,
     collectors::SCENARIO,
+    targets::SCENARIO,
 ];

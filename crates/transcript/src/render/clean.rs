@@ -73,7 +73,7 @@ pub(super) fn line(text: &str) -> String {
 
 /// What is no text: control characters, what changes the direction of text, tags. Joiners stay,
 /// because languages and emoji need them.
-fn is_odd(character: char) -> bool {
+pub(super) fn is_odd(character: char) -> bool {
     (character.is_control() && !matches!(character, '\n' | '\t'))
         || matches!(character,
             '\u{61c}'

@@ -3,8 +3,15 @@
 //! A spreadsheet takes a cell that begins with `=`, `+`, `-`, `@` or a control character for a
 //! formula, also in quotes. Such a cell gets an apostrophe before it, which spreadsheets do not
 //! show.
+//!
+//! No cell holds a control character: `\n`, `\t` and `\u{1b}` are written out, as on a terminal. A
+//! row is one line, also for programs that read lines and not RFC 4180.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{self, Write};
+
+use super::clean::is_odd;
 
 /// Writes one row.
 pub fn row<'c>(cells: impl IntoIterator<Item = &'c str>, out: &mut dyn Write) -> io::Result<()> {
@@ -14,7 +21,8 @@ pub fn row<'c>(cells: impl IntoIterator<Item = &'c str>, out: &mut dyn Write) ->
             out.write_all(b",")?;
         }
         let apostrophe = if is_formula(cell) { "'" } else { "" };
-        if cell.contains(['"', ',', '\n', '\r', '\'']) || cell.trim() != cell {
+        let cell = visible(cell);
+        if cell.contains(['"', ',', '\'']) || cell.trim() != cell {
             write!(out, "\"{apostrophe}{}\"", cell.replace('"', "\"\""))?;
         } else {
             write!(out, "{apostrophe}{cell}")?;
@@ -28,9 +36,31 @@ pub fn time(ms: i64) -> Option<String> {
     super::words::exact(ms)
 }
 
-/// Whether a spreadsheet could take a cell for more than text. White space and what cannot be seen
-/// do not count: some programs leave them out before they look.
-fn is_formula(cell: &str) -> bool {
+/// Writes out what is no text, line breaks and tabs included.
+fn visible(cell: &str) -> Cow<'_, str> {
+    let is_hidden = |character| is_odd(character) || matches!(character, '\n' | '\t');
+    if !cell.contains(is_hidden) {
+        return Cow::Borrowed(cell);
+    }
+    let mut shown = String::with_capacity(cell.len() + 16);
+    for character in cell.chars() {
+        match character {
+            '\n' => shown.push_str("\\n"),
+            '\r' => shown.push_str("\\r"),
+            '\t' => shown.push_str("\\t"),
+            character if is_hidden(character) => {
+                // Writing to a string cannot fail.
+                let _ = write!(shown, "\\u{{{:x}}}", u32::from(character));
+            }
+            character => shown.push(character),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Returns whether a spreadsheet could take a cell for more than text. White space and what cannot
+/// be seen do not count: some programs leave them out before they look.
+pub fn is_formula(cell: &str) -> bool {
     let seen = cell.trim_start_matches(|character: char| {
         character.is_whitespace() || character.is_control() || character == '\u{feff}'
     });
@@ -56,10 +86,24 @@ mod tests {
         assert_eq!(written(&["a", "b c", "", "1"]), "a,b c,,1\r\n");
         assert_eq!(
             written(&["a,b", "say \"x\"", "two\nlines"]),
-            "\"a,b\",\"say \"\"x\"\"\",\"two\nlines\"\r\n"
+            "\"a,b\",\"say \"\"x\"\"\",two\\nlines\r\n"
         );
-        assert_eq!(written(&["=1+1", "+1", "-1", "@x", "\t=1"]), "'=1+1,'+1,'-1,'@x,\"'\t=1\"\r\n");
+        assert_eq!(written(&["=1+1", "+1", "-1", "@x", "\t=1"]), "'=1+1,'+1,'-1,'@x,'\\t=1\r\n");
         assert_eq!(written(&[" =1", "a=1", "１"]), "\"' =1\",a=1,１\r\n");
+    }
+
+    #[test]
+    fn no_control_character_in_a_cell() {
+        let hostile = "a\0b\x1b[2J\x7f\u{9b}31m\u{85}\r\n\u{202e}c\u{2066}\u{feff}";
+        assert_eq!(
+            written(&[hostile, "b"]),
+            "a\\u{0}b\\u{1b}[2J\\u{7f}\\u{9b}31m\\u{85}\\r\\n\\u{202e}c\\u{2066}\\u{feff},b\r\n"
+        );
+        for character in '\0'..='\u{10ffff}' {
+            let row = written(&[&format!("x{character}y")]);
+            let cell = row.strip_suffix("\r\n").unwrap();
+            assert!(!cell.contains(char::is_control), "{character:?}: {row:?}");
+        }
     }
 
     proptest! {
@@ -75,7 +119,9 @@ mod tests {
             for (cells, read) in rows.iter().zip(&read) {
                 for (cell, read) in cells.iter().zip(read) {
                     prop_assert!(!read.starts_with(['=', '+', '-', '@', '\t', '\r']), "{:?}", read);
-                    let same = read == cell || read.strip_prefix('\'') == Some(cell);
+                    prop_assert!(!read.contains(char::is_control), "{:?}", read);
+                    let cell = visible(cell);
+                    let same = read == cell || read.strip_prefix('\'') == Some(&*cell);
                     prop_assert!(same, "{:?} was {:?}", read, cell);
                 }
             }

@@ -1,17 +1,15 @@
 //! Sessions as an agent's own folder: what OpenClaw runs on, or where Claude Code looks.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
+use quipu_ledger::Target;
 use quipu_ledger::export::{self, openclaw};
 use quipu_ledger::store::Fields;
 use quipu_ledger::wire::{DamagedSession, ExportReport, ExportedFile};
 
 use super::choose::Chosen;
-use super::folder::{check_absent, create_folder, explain, outcome, write};
+use super::folder::{check_absent, explain, open_folder, outcome, write};
 use super::kind::Kind;
 use super::write::Failure;
 use crate::commands::Context;
@@ -106,16 +104,18 @@ fn openclaw(
         left_out: left(plan.left_out.clone()),
         ..ExportReport::default()
     };
+    if files.is_empty() && indexes.is_empty() {
+        return Ok(report);
+    }
+    let target = open_folder(to)?;
     let mut bar = context.output.bar();
     for (number, file) in files.iter().enumerate() {
-        let path = to.join(&file.path);
-        create_folder(path.parent().unwrap_or(to))?;
         let mut left_out = 0;
-        let written = write(&path, force, |out| {
+        let written = write(&target, Path::new(&file.path), force, None, |out| {
             left_out = plan.write(file, to, out)?.left_out;
             Ok(())
         });
-        match outcome(&file.session, &path, written)? {
+        match outcome(&file.session, &to.join(&file.path), written)? {
             Ok(file) => {
                 report.lines_left_out += left_out;
                 report.files.push(file);
@@ -127,16 +127,16 @@ fn openclaw(
     drop(bar);
     // The index last: whoever finds a key in it finds its transcript.
     for (path, index) in indexes {
-        let path = to.join(path);
-        create_folder(path.parent().unwrap_or(to))?;
+        let below = Path::new(&path);
         let index = match force {
-            true => over(&path, index)?,
+            true => over(&target, below, index)?,
             false => index,
         };
-        let written = write(&path, force, |out| {
+        let written = write(&target, below, force, None, |out| {
             out.write_all(index.pretty().as_bytes())?;
             Ok(out.write_all(b"\n")?)
         });
+        let path = to.join(below);
         let bytes = written.map_err(|failure| explain(failure, &path))?;
         let path = path.display().to_string();
         report.files.push(ExportedFile { path, session: None, bytes });
@@ -144,15 +144,19 @@ fn openclaw(
     Ok(report)
 }
 
+/// No index is longer, in bytes.
+const LONGEST_INDEX: u64 = 1 << 30;
+
 /// An index with these keys in it; those of other sessions stay.
-fn over(path: &Path, index: Fields) -> Result<Fields> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(index),
-        Err(error) => return Err(explain(Failure::Out(error), path)),
+fn over(target: &Target, path: &Path, index: Fields) -> Result<Fields> {
+    let path_shown = target.path().join(path);
+    let bytes = match target.read_all(path, LONGEST_INDEX) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Ok(index),
+        Err(error) => return Err(explain(Failure::Out(error), &path_shown)),
     };
     let mut there: Fields = serde_json::from_slice(&bytes).map_err(|_| {
-        CommandError::new(format!("{} is no index that can be gone on with", path.display()))
+        CommandError::new(format!("{} is no index that can be gone on with", path_shown.display()))
             .hint("put it aside, or name another place with --to")
     })?;
     there.extend(index);
@@ -173,6 +177,7 @@ fn claude_code(
         ..ExportReport::default()
     };
     let mut bar = context.output.bar();
+    let mut target = None;
     for (number, file) in files.iter().enumerate() {
         let path = to.join(&file.path);
         bar.sessions("exporting", number as u64 + 1, files.len() as u64);
@@ -180,17 +185,16 @@ fn claude_code(
             report.there.push(path.display().to_string());
             continue;
         }
-        create_folder(path.parent().unwrap_or(to))?;
-        let written = write(&path, false, |out| Ok(file.write(&reading.ledger, out)?));
+        let target = match &target {
+            Some(target) => target,
+            None => target.insert(open_folder(to)?),
+        };
+        // Claude Code lists sessions by the file's time.
+        let written = write(target, &file.path, false, Some(file.mtime_ns), |out| {
+            Ok(file.write(&reading.ledger, out)?)
+        });
         match outcome(&file.session, &path, written)? {
-            Ok(exported) => {
-                // Claude Code lists sessions by this time.
-                if let (Ok(written), Ok(at)) = (File::open(&path), u64::try_from(file.mtime_ns)) {
-                    let at = SystemTime::UNIX_EPOCH + Duration::from_nanos(at);
-                    let _ = written.set_modified(at);
-                }
-                report.files.push(exported);
-            }
+            Ok(exported) => report.files.push(exported),
             Err(damaged) => report.damaged.push(damaged),
         }
     }

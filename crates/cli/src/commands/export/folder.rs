@@ -1,17 +1,14 @@
-//! Writes files: each whole or not at all, readable by its owner only, and never over another one
-//! unless that was asked for.
+//! Writes files: each whole or not at all, readable by its owner only, never over another one unless
+//! that was asked for, and never through a link in the folder.
 
 use std::collections::HashSet;
-use std::fs::DirBuilder;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use quipu_ledger::export::transcripts;
 use quipu_ledger::wire::{DamagedSession, ExportReport, ExportedFile, Session};
-use quipu_ledger::{Ledger, SessionRow};
+use quipu_ledger::{Existing, Ledger, SessionRow, Target};
 use quipu_transcript::render::{Listed, html, markdown};
-use tempfile::NamedTempFile;
 
 use super::choose::Chosen;
 use super::kind::Kind;
@@ -28,10 +25,10 @@ pub(super) fn one_file(
     force: bool,
 ) -> Result<ExportReport> {
     check_absent(&[to.to_owned()], force)?;
-    if let Some(folder) = to.parent() {
-        create_folder(folder)?;
-    }
-    let written = write(to, force, |out| exporter.write_all(sessions, out).map(|_| ()));
+    let target = open_folder(to.parent().unwrap_or(Path::new("/")))?;
+    let name = Path::new(to.file_name().unwrap_or_default());
+    let written =
+        write(&target, name, force, None, |out| exporter.write_all(sessions, out).map(|_| ()));
     let bytes = written.map_err(|failure| explain(failure, to))?;
     let session = match sessions {
         [(_, session)] => Some(exporter.seen(session).id),
@@ -60,20 +57,19 @@ pub(super) fn export(
         let name = names.of(&exporter.seen(session));
         let files = files(ledger, exporter.kind, *row)?;
         let paths = (1..=files).map(|number| match number {
-            1 => to.join(format!("{name}.{ending}")),
+            1 => PathBuf::from(format!("{name}.{ending}")),
             // A session may stand in several files.
-            number => to.join(format!("{name}.{number}.{ending}")),
+            number => PathBuf::from(format!("{name}.{number}.{ending}")),
         });
         plan.push((*row, session, paths.collect()));
     }
     let list = match exporter.kind {
-        Kind::Md | Kind::Html if !chosen.is_one => Some(to.join(format!("index.{ending}"))),
+        Kind::Md | Kind::Html if !chosen.is_one => Some(PathBuf::from(format!("index.{ending}"))),
         _ => None,
     };
-    let mut paths: Vec<PathBuf> = plan.iter().flat_map(|(_, _, paths)| paths.clone()).collect();
-    paths.extend(list.clone());
-    check_absent(&paths, force)?;
-    create_folder(to)?;
+    let paths = plan.iter().flat_map(|(_, _, paths)| paths).chain(&list);
+    check_absent(&paths.map(|path| to.join(path)).collect::<Vec<_>>(), force)?;
+    let target = open_folder(to)?;
 
     let mut bar = context.output.bar();
     let mut written = Vec::new();
@@ -83,14 +79,14 @@ pub(super) fn export(
     for (number, (row, session, paths)) in plan.iter().enumerate() {
         let id = exporter.seen(session).id;
         for (place, path) in paths.iter().enumerate() {
-            let result = write(path, force, |out| match exporter.kind {
+            let result = write(&target, path, force, None, |out| match exporter.kind {
                 Kind::Jsonl => {
                     let files = transcripts(ledger, *row)?;
                     exporter.transcript(*row, files.get(place), out)
                 }
                 _ => exporter.story(*row, session, out),
             });
-            match outcome(&id, path, result)? {
+            match outcome(&id, &to.join(path), result)? {
                 Ok(file) => {
                     done.insert(*row);
                     written.push(file);
@@ -107,13 +103,14 @@ pub(super) fn export(
     }
     drop(bar);
     if let Some(path) = list {
-        let result = write(&path, force, |out| {
+        let result = write(&target, &path, force, None, |out| {
             match exporter.kind {
                 Kind::Html => html::index(&chosen.title, &listed, out)?,
                 _ => markdown::index(&chosen.title, &listed, out)?,
             }
             Ok(())
         });
+        let path = to.join(path);
         let bytes = result.map_err(|failure| explain(failure, &path))?;
         let path = path.display().to_string();
         written.push(ExportedFile { path, session: None, bytes });
@@ -155,8 +152,9 @@ pub(super) fn check_absent(paths: &[PathBuf], force: bool) -> Result<()> {
         .hint("--force overwrites; or name another place with --to"))
 }
 
-pub(super) fn create_folder(folder: &Path) -> Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| {
+/// Opens the folder that files are written beneath, and creates it if it is not there.
+pub(super) fn open_folder(folder: &Path) -> Result<Target> {
+    Target::open(folder).map_err(|error| {
         let source = anyhow::Error::new(error)
             .context(format!("cannot create the folder {}", folder.display()));
         CommandError::from_source(source).hint("name another place with --to")
@@ -182,21 +180,24 @@ pub(super) fn outcome(
     }
 }
 
-/// Writes a file under another name, and gives it its own when it is whole.
+/// Writes a file beneath a folder under another name, and gives it its own when it is whole.
 pub(super) fn write(
+    target: &Target,
     path: &Path,
     force: bool,
+    mtime_ns: Option<i64>,
     fill: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
 ) -> Result<u64, Failure> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = NamedTempFile::with_prefix_in(".quipu-", folder)?;
-    let mut out = BufWriter::with_capacity(1 << 16, file.as_file_mut());
+    let new = target.create(path)?;
+    let mut out = BufWriter::with_capacity(1 << 16, new.file());
     fill(&mut out)?;
     out.flush()?;
     drop(out);
-    let bytes = file.as_file().metadata()?.len();
-    let persisted = if force { file.persist(path) } else { file.persist_noclobber(path) };
-    persisted.map_err(|error| Failure::Out(error.error))?;
+    let bytes = new.file().metadata()?.len();
+    if let Some(mtime_ns) = mtime_ns {
+        new.set_modified(mtime_ns);
+    }
+    new.keep(if force { Existing::IsReplaced } else { Existing::Stays })?;
     Ok(bytes)
 }
 
@@ -209,7 +210,13 @@ pub(super) fn explain(failure: Failure, path: &Path) -> CommandError {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "make room on the disk and run it again with --force"
         }
-        io::ErrorKind::AlreadyExists => "--force overwrites; or name another place with --to",
+        io::ErrorKind::AlreadyExists if error.raw_os_error().is_some() => {
+            "--force overwrites; or name another place with --to"
+        }
+        // A link, a folder or a pipe: nothing overwrites these.
+        io::ErrorKind::AlreadyExists => {
+            "remove what is in the way, or name another place with --to"
+        }
         _ => "name another place with --to",
     };
     let source = anyhow::Error::new(error).context(format!("cannot write {}", path.display()));

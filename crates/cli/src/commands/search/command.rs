@@ -5,7 +5,7 @@ use quipu_ledger::wire::{CronJob, SearchHit};
 
 use crate::commands::cron;
 use crate::output::ShortIds;
-use crate::shell::{Shell, quote};
+use crate::shell::{self, Shell};
 use crate::{filters, zone};
 
 /// What it takes to say how a hit is opened.
@@ -56,7 +56,7 @@ impl Opener<'_> {
                 shown.is_some_and(|version| version.time == hit.time) && same == 1
             };
             options.push(match moments.into_iter().find(is_meant) {
-                Some(at) => format!("--at {}", quote(at)),
+                Some(at) => shell::option("--at", at),
                 None => "--diff".to_owned(),
             });
         }
@@ -122,7 +122,7 @@ fn story(first: &SearchHit, hits: &[&SearchHit]) -> Vec<String> {
             (true, 0) => format!("#{}", first.number),
             (true, ordinal) => format!("#{}.{ordinal}", first.number % (1 << WELDED)),
         };
-        return vec![format!("--entry {} --raw", quote(entry))];
+        return vec![shell::option("--entry", entry), "--raw".to_owned()];
     }
     let mut said: Vec<String> = first.turn.iter().map(|turn| format!("--turn {turn}")).collect();
     let together = hits.iter().filter(|hit| hit.turn == first.turn && !is_only_raw(hit));

@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::output::{
     Look, ShortIds, Text, WIDEST_IN_PIPE, bytes, count, markdown, minute, number, plain,
 };
-use crate::shell::quote;
+use crate::shell;
 
 /// Prose is at most so wide: longer lines are hard to read.
 const WIDEST: usize = 100;
@@ -169,8 +169,8 @@ impl<'c> Page<'c> {
             self.piece(item, piece)?;
         }
         if let Some(length) = item.oversize {
-            let entry = quote(item.id.as_deref().unwrap_or_default());
-            let options = ["--entry".to_owned(), entry, "--raw".to_owned()];
+            let entry = shell::option("--entry", item.id.as_deref().unwrap_or_default());
+            let options = [entry, "--raw".to_owned()];
             let session = self.ids.of(&self.session);
             let command = self.context.shell.command("show", &session, &options);
             let said = format!("a line of {}, too long to be read → {command}", bytes(length));

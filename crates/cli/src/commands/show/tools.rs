@@ -3,7 +3,7 @@
 use quipu_transcript::story::{Outcome, StoryCall, StoryResult, Tools};
 
 use crate::output::{Look, ShortIds, Text, bytes, count, plain};
-use crate::shell::quote;
+use crate::shell::Shell;
 
 /// Where what a call was given and what it answered stand.
 const INSIDE: &str = "      ";
@@ -26,7 +26,8 @@ pub(super) fn call(
     let name = if call.name.is_empty() { "a tool without a name" } else { &*call.name };
     let mut lines = line(mark(call.outcome), name, about, note, room);
     if let Some(session) = &call.subagent {
-        let more = Text::of(Look::Dim, format!("{INSIDE}→ quipu show {}", quote(ids.of(session))));
+        let command = Shell::default().command("show", &ids.of(session), &[]);
+        let more = Text::of(Look::Dim, format!("{INSIDE}→ {command}"));
         lines.extend(fit(more, room));
     }
     if tools >= Tools::Inputs

@@ -1,0 +1,225 @@
+//! Writes files beneath a folder, and nowhere else.
+//!
+//! The folder itself is opened once, by the path that a person named. Everything beneath it is
+//! reached from that handle, component by component, and no symbolic link is followed: not one that
+//! was there before, and not one that another process puts in a folder's place meanwhile. A file is
+//! written under a temporary name and gets its own when it is whole; a file of that name is left
+//! alone unless replacing it was asked for, and a link or a folder of that name always.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{DirBuilder, File};
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+/// A folder that files are written beneath.
+#[derive(Debug)]
+pub struct Target {
+    path: PathBuf,
+    folder: OwnedFd,
+}
+
+/// What becomes of a file that has the name already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// It stays, and giving the name is an error.
+    Stays,
+    /// It is replaced, if it is a file.
+    IsReplaced,
+}
+
+impl Target {
+    /// Opens a folder, and creates it if it is not there.
+    ///
+    /// Links on the way to it are followed: the path is the person's own.
+    pub fn open(path: &Path) -> io::Result<Target> {
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Target { path: path.to_owned(), folder })
+    }
+
+    /// Returns the path that the folder was opened by.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Begins a file at a path below the folder, and creates the folders on the way.
+    pub fn create(&self, path: &Path) -> io::Result<NewFile> {
+        let (folder, name) = self.folder_of(path, IfAbsent::Create)?;
+        let temporary = OsString::from(format!(".quipu-{}", uuid::Uuid::new_v4().simple()));
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&folder, &temporary, flags, Mode::RUSR | Mode::WUSR)?;
+        Ok(NewFile { folder, temporary: Some(temporary), name, file: File::from(file) })
+    }
+
+    /// Opens the file at a path below the folder; `None` if nothing is there.
+    ///
+    /// What is not a regular file is an error: a pipe is not waited for.
+    pub fn read(&self, path: &Path) -> io::Result<Option<File>> {
+        let opened = self.folder_of(path, IfAbsent::Fail).and_then(|(folder, name)| {
+            let kind = stat_of(&folder, &name)?;
+            if kind != FileType::RegularFile {
+                return Err(in_the_way(kind));
+            }
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let file = File::from(rustix::fs::openat(&folder, &name, flags, Mode::empty())?);
+            // Another process may have swapped it in between.
+            if !file.metadata()?.is_file() {
+                return Err(in_the_way(FileType::Unknown));
+            }
+            Ok(file)
+        });
+        match opened {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the whole file at a path below the folder, if it is no longer than `most`.
+    pub fn read_all(&self, path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+        let Some(file) = self.read(path)? else { return Ok(None) };
+        let mut bytes = Vec::new();
+        file.take(most + 1).read_to_end(&mut bytes)?;
+        match bytes.len() as u64 > most {
+            true => Err(io::Error::new(io::ErrorKind::FileTooLarge, "the file is too large")),
+            false => Ok(Some(bytes)),
+        }
+    }
+
+    /// Opens the folder that a path leads to the last component of.
+    fn folder_of(&self, path: &Path, if_absent: IfAbsent) -> io::Result<(OwnedFd, OsString)> {
+        let invalid = || io::Error::new(io::ErrorKind::InvalidInput, "the path leads elsewhere");
+        let mut parts = Vec::new();
+        for part in path.components() {
+            match part {
+                Component::Normal(name) => parts.push(name),
+                _ => return Err(invalid()),
+            }
+        }
+        let name = parts.pop().ok_or_else(invalid)?;
+        let mut folder = self.folder.try_clone()?;
+        for part in parts {
+            folder = step(&folder, part, if_absent)?;
+        }
+        Ok((folder, name.to_owned()))
+    }
+}
+
+/// What to do about a folder that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IfAbsent {
+    Create,
+    Fail,
+}
+
+/// Opens a folder in a folder.
+fn step(folder: &OwnedFd, name: &OsStr, if_absent: IfAbsent) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = || rustix::fs::openat(folder, name, flags, Mode::empty());
+    let opened = match open() {
+        Err(Errno::NOENT) if if_absent == IfAbsent::Create => {
+            match rustix::fs::mkdirat(folder, name, Mode::RWXU) {
+                // Another process created it at the same moment.
+                Ok(()) | Err(Errno::EXIST) => open(),
+                Err(error) => Err(error),
+            }
+        }
+        opened => opened,
+    };
+    opened.map_err(|error| match (error, stat_of(folder, name)) {
+        (Errno::NOTDIR | Errno::LOOP | Errno::MLINK, Ok(kind)) => in_the_way(kind),
+        (error, _) => error.into(),
+    })
+}
+
+/// Returns what kind of file stands there, without following a link.
+fn stat_of(folder: &OwnedFd, name: &OsStr) -> io::Result<FileType> {
+    let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(FileType::from_raw_mode(stat.st_mode))
+}
+
+/// Makes an error of what stands where a file or folder is needed.
+fn in_the_way(kind: FileType) -> io::Error {
+    let what = match kind {
+        FileType::Symlink => "a symbolic link is in the way; it is not followed",
+        FileType::Directory => "a folder is in the way",
+        FileType::RegularFile => "a file is in the way",
+        _ => "something that is no file is in the way",
+    };
+    io::Error::new(io::ErrorKind::AlreadyExists, what)
+}
+
+/// A file under a temporary name. Dropped, it is removed.
+#[derive(Debug)]
+pub struct NewFile {
+    folder: OwnedFd,
+    /// `None` once it has its own.
+    temporary: Option<OsString>,
+    name: OsString,
+    file: File,
+}
+
+impl NewFile {
+    /// Returns the file to write to.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Sets the file's time, nanoseconds since 1970, where the file system can hold it.
+    pub fn set_modified(&self, mtime_ns: i64) {
+        if let Ok(nanoseconds) = u64::try_from(mtime_ns) {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_nanos(nanoseconds);
+            let _ = self.file.set_modified(time);
+        }
+    }
+
+    /// Gives the file its name.
+    pub fn keep(mut self, existing: Existing) -> io::Result<()> {
+        let Some(temporary) = self.temporary.as_deref() else { return Ok(()) };
+        let (folder, name) = (&self.folder, &self.name);
+        if existing == Existing::IsReplaced {
+            match stat_of(folder, name) {
+                Ok(FileType::RegularFile) => {
+                    rustix::fs::renameat(folder, temporary, folder, name)?;
+                    self.temporary = None;
+                    return Ok(());
+                }
+                Ok(kind) => return Err(in_the_way(kind)),
+                Err(_) => {}
+            }
+        }
+        match rustix::fs::renameat_with(folder, temporary, folder, name, RenameFlags::NOREPLACE) {
+            Ok(()) => {}
+            // A file system without such a rename. A link under a taken name is an error, too.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                rustix::fs::linkat(folder, temporary, folder, name, AtFlags::empty())?;
+                let _ = rustix::fs::unlinkat(folder, temporary, AtFlags::empty());
+            }
+            Err(Errno::EXIST) => {
+                return Err(match stat_of(folder, name) {
+                    Ok(FileType::RegularFile) | Err(_) => Errno::EXIST.into(),
+                    Ok(kind) => in_the_way(kind),
+                });
+            }
+            Err(error) => return Err(error.into()),
+        }
+        self.temporary = None;
+        Ok(())
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            let _ = rustix::fs::unlinkat(&self.folder, temporary, AtFlags::empty());
+        }
+    }
+}
