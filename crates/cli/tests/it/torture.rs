@@ -67,3 +67,8 @@ fn f21_f36_many_collectors() {
 fn f23_the_disk_is_read_only() {
     check("read-only");
 }
+
+#[test]
+fn f46_everything_at_once() {
+    check("mixed");
+}

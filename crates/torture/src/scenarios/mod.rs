@@ -7,6 +7,7 @@ mod full_disk;
 mod kills;
 mod limits;
 mod migration;
+mod mixed;
 mod read_only;
 mod steps;
 
@@ -23,4 +24,5 @@ pub const SCENARIOS: &[Scenario] = &[
     limits::SCENARIO,
     read_only::SCENARIO,
     collectors::SCENARIO,
+    mixed::SCENARIO,
 ];
