@@ -163,6 +163,13 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         Error::Collected { .. } => {
             "`quipu session fork` makes a session of it that can be written to"
         }
+        Error::KeyUsed { .. } => {
+            "nothing was written; a retry has the body of the first try, another entry another key"
+        }
+        Error::Behind { .. } => {
+            "nothing was written; run the command again when the rebuild is done, or `quipu sync` to \
+             finish one that was interrupted"
+        }
         Error::Absent { .. } => {
             "run `quipu sync` to collect into a new ledger, or name another with --ledger"
         }

@@ -22,6 +22,21 @@ pub enum Error {
         seconds: u64,
     },
 
+    /// The projection lacks records, so a session may be missing from it: another process derives it
+    /// again, or a rebuild was interrupted. Nothing was written.
+    #[error(
+        "the readable tables of {} are being rebuilt: {done} of {total} records are done",
+        path.display()
+    )]
+    Behind {
+        /// The ledger.
+        path: PathBuf,
+        /// How many records are in the projection.
+        done: u64,
+        /// How many there are.
+        total: u64,
+    },
+
     /// A file or folder of ours could not be used.
     #[error("cannot {action} {}", path.display())]
     Io {
@@ -221,6 +236,15 @@ pub enum Error {
         leaf: Option<String>,
     },
 
+    /// An entry with another body was appended under the same idempotency key. Nothing was written.
+    #[error("the key `{key}` was used for entry {entry}, which has another body")]
+    KeyUsed {
+        /// The key.
+        key: String,
+        /// The entry of the first try.
+        entry: String,
+    },
+
     /// Something of that name is there already.
     #[error("the {what} `{name}` is there already")]
     Exists {
@@ -288,7 +312,7 @@ impl Error {
     pub fn trouble(&self) -> Trouble {
         use std::io::ErrorKind;
         match self {
-            Error::Busy { .. } | Error::InUse { .. } => Trouble::Busy,
+            Error::Busy { .. } | Error::InUse { .. } | Error::Behind { .. } => Trouble::Busy,
             Error::Damaged { .. } | Error::Unsound { .. } => Trouble::Damaged,
             Error::TargetExists { .. } => Trouble::Exists,
             Error::IsBackup { .. } => Trouble::ReadOnly,

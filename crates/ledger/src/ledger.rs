@@ -25,6 +25,10 @@ const LEAST_WAIT: Duration = Duration::from_millis(50);
 /// How long a writer waits for another one.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
+/// How long a call of the store waits for a projection that is being derived again. It derives what
+/// it waits for itself, in turns with the other process; a million records take about a minute.
+const LONGEST_CATCH_UP: Duration = Duration::from_secs(600);
+
 /// How often a ledger is opened again that was replaced while it was being opened.
 const TRIES: usize = 8;
 
@@ -51,6 +55,8 @@ pub struct Ledger {
     hurry: Option<Hurry>,
     /// For another writer, when nobody is in a hurry.
     longest_wait: Duration,
+    /// For a projection that lacks records.
+    longest_catch_up: Duration,
     /// Whoever had the turn when this one last waited for it, has not given it back in time.
     has_missed_turn: bool,
     /// Set while it is built. Last: it is closed before it is removed.
@@ -155,6 +161,7 @@ impl Ledger {
             stop: None,
             hurry: None,
             longest_wait: LONGEST_WAIT,
+            longest_catch_up: LONGEST_CATCH_UP,
             has_missed_turn: false,
             unnamed: None,
         }
@@ -231,6 +238,14 @@ impl Ledger {
         Ok(value)
     }
 
+    /// Reads one state of the ledger until it is closed. Meanwhile the log cannot be cut off.
+    pub(crate) fn hold(&self) -> Result<()> {
+        self.conn.execute_batch("BEGIN")?;
+        // The first read chooses the state.
+        user_version(&self.conn)?;
+        Ok(())
+    }
+
     /// The queue of writers, to see whether another process waits for its turn.
     pub(crate) fn queue(&self) -> Option<Arc<WriteLock>> {
         self.lock.clone()
@@ -248,6 +263,16 @@ impl Ledger {
         self.conn.busy_timeout(longest)?;
         self.longest_wait = longest;
         Ok(())
+    }
+
+    /// Sets how long a call waits for a projection that lacks records.
+    pub(crate) fn set_longest_catch_up(&mut self, longest: Duration) {
+        self.longest_catch_up = longest;
+    }
+
+    /// Returns how long a call waits for a projection that lacks records.
+    pub(crate) fn longest_catch_up(&self) -> Duration {
+        self.longest_catch_up
     }
 
     /// The moment after which whoever is in a hurry does not want to wait any more.

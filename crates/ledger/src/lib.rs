@@ -46,7 +46,7 @@ pub use backup::{
     Backup, BackupProgress, BackupTarget, Prepared, backup, backups, prepare_restore,
 };
 pub use collect::{Progress, Retention, RootPath, Selection, collect, collect_changed};
-pub use doctor::{DoctorProgress, doctor};
+pub use doctor::{DoctorProgress, doctor, doctor_waiting};
 pub use error::{Error, Result, Trouble};
 pub use forget::{foresee, forget};
 pub use fresh::{Freshness, Patience, Reader, Whose, adopt, open_to_read, unprojected};

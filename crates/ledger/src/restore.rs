@@ -16,6 +16,7 @@ use rusqlite::Connection;
 use crate::forget::{BlankLines, Forgotten, Judge};
 use crate::ids::{GenerationId, SessionRow, SourceId};
 use crate::ledger::Ledger;
+use crate::query::complete::complete;
 use crate::query::{empty, find};
 use crate::target::Target;
 use crate::wire::{MissingFile, RestoreReport, RestoredFile};
@@ -66,10 +67,12 @@ pub fn restore(
     let conn = ledger.conn();
     let sources = match what {
         What::All => None,
-        What::Session(name) => Some(match find::session(conn, name) {
-            Err(Error::Empty { .. }) => empty::sources(conn, name)?,
-            session => sources_of(conn, session?)?,
-        }),
+        What::Session(name) => {
+            Some(complete(ledger, &mut |conn| match find::session(conn, name) {
+                Err(Error::Empty { .. }) => empty::sources(conn, name),
+                session => sources_of(conn, session?),
+            })?)
+        }
         What::Source(path) => Some(sources_at(conn, path)?),
     };
     let mut report = RestoreReport::default();
@@ -215,7 +218,10 @@ pub struct InPlace {
 /// Makes sure that a session's transcript is where its agent looks for it: one that is gone is
 /// written anew, one that is there is left alone. `None` if the session never had a file.
 pub fn put_back(ledger: &Ledger, session: SessionRow) -> Result<Option<InPlace>> {
-    let conn = ledger.conn();
+    complete(ledger, &mut |conn| put_back_from(conn, session))
+}
+
+fn put_back_from(conn: &Connection, session: SessionRow) -> Result<Option<InPlace>> {
     let mut statement = conn.prepare(
         "SELECT s.id, g.id, s.root, s.path, g.mtime_ns, s.format
            FROM session_sources ss

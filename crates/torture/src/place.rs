@@ -174,7 +174,7 @@ impl Place {
         Ok(())
     }
 
-    fn check_restores(&self) -> Result<()> {
+    pub(crate) fn check_restores(&self) -> Result<()> {
         let to = self.at("restored");
         let _ = fs::remove_dir_all(&to);
         self.json(&["restore", "--all", "--to", "restored"])?;

@@ -217,6 +217,77 @@ impl NewEntry {
     }
 }
 
+impl NewEntry {
+    /// Whether `line` is this entry as it was written before. Fields that were filled in then do not
+    /// count, nor does where a branch summary was written from: the leaf has moved since.
+    pub fn is_written_as(&self, line: &str) -> bool {
+        let written = Object::read(line.trim_end());
+        let id = written.as_ref().and_then(|written| written.text("id")).unwrap_or_default();
+        let id = self.id.as_deref().unwrap_or(&id);
+        let again = self.line(id, None, Timestamp(0));
+        let (Some(mut written), Some(mut again)) =
+            (written.clone(), Object::read(again.trim_end()))
+        else {
+            return false;
+        };
+        let parent = written.take("parentId");
+        again.take("parentId");
+        let parent = parent.as_ref().and_then(|parent| text(parent));
+        let is_there = match &self.parent {
+            ParentSaid::Unsaid => true,
+            ParentSaid::Root => parent.is_none(),
+            ParentSaid::Id(id) => parent.as_deref() == Some(id),
+        };
+        let brings = |name: &str| self.fields.iter().any(|(field, _)| field == name);
+        for object in [&mut written, &mut again] {
+            if !brings("timestamp") {
+                object.take("timestamp");
+            }
+            if self.type_name == "branch_summary" {
+                object.take("fromId");
+            }
+        }
+        let (message, other) = (written.take("message"), again.take("message"));
+        let is_same_message = match (&message, &other) {
+            (Some(message), Some(other)) => {
+                let said = self.fields.iter().find(|(name, _)| name == "message");
+                let said = said.and_then(|(_, message)| Object::read(message.get()));
+                let is_timed = said.is_some_and(|message| message.has("timestamp"));
+                is_same_message(message, other, is_timed)
+            }
+            (None, None) => true,
+            _ => false,
+        };
+        is_there && is_same_message && has_same_fields(&written, &again)
+    }
+}
+
+/// Whether two messages are the same. Unless `is_timed`, their times were filled in.
+fn is_same_message(one: &RawValue, other: &RawValue, is_timed: bool) -> bool {
+    let (Some(mut one), Some(mut other)) = (Object::read(one.get()), Object::read(other.get()))
+    else {
+        return false;
+    };
+    if !is_timed {
+        one.take("timestamp");
+        other.take("timestamp");
+    }
+    has_same_fields(&one, &other)
+}
+
+/// Whether two objects have the same fields, in any order.
+fn has_same_fields(one: &Object<'_>, other: &Object<'_>) -> bool {
+    let is_same = |one: &RawValue, other: &RawValue| {
+        let tree = |value: &RawValue| serde_json::from_str::<serde_json::Value>(value.get()).ok();
+        one.get() == other.get()
+            || tree(one).is_some_and(|tree_of_one| tree(other) == Some(tree_of_one))
+    };
+    one.fields().count() == other.fields().count()
+        && one
+            .fields()
+            .all(|(name, value)| other.get(name).is_some_and(|other| is_same(value, other)))
+}
+
 /// Whether lists and objects stand too deep in each other.
 fn is_deep(json: &str) -> bool {
     let (mut depth, mut in_text, mut bytes) = (0_usize, false, json.bytes());
@@ -295,6 +366,50 @@ mod tests {
                 "\n"
             )
         );
+    }
+
+    #[test]
+    fn an_entry_is_known_again_by_what_it_brought() {
+        let written =
+            |json: &str| NewEntry::read(json).unwrap().line("0000000a", Some("00000009"), NOW);
+        let is_again =
+            |one: &str, other: &str| NewEntry::read(other).unwrap().is_written_as(&written(one));
+        let hi = r#"{"role":"user","content":"hi","n":1e400}"#;
+        for (one, other, is_same) in [
+            (hi, hi, true),
+            (hi, r#"{"n":1e400,"content":"hi","role":"user"}"#, true),
+            (hi, r#"{"role":"user","content":"ho","n":1e400}"#, false),
+            (hi, r#"{"role":"user","content":"hi"}"#, false),
+            (r#"{"role":"user","content":"hi"}"#, hi, false),
+            (hi, r#"{"role":"user","content":"hi","n":1e400,"timestamp":5}"#, false),
+            (
+                r#"{"type":"custom","customType":"a","data":{"b":1,"c":2}}"#,
+                r#"{"data":{"c":2,"b":1},"customType":"a","type":"custom"}"#,
+                true,
+            ),
+            (
+                r#"{"type":"custom","customType":"a"}"#,
+                r#"{"type":"custom","customType":"a","id":"0000000b"}"#,
+                false,
+            ),
+            (
+                r#"{"type":"custom","customType":"a"}"#,
+                r#"{"type":"custom","customType":"a","parentId":"00000009"}"#,
+                true,
+            ),
+            (
+                r#"{"type":"custom","customType":"a"}"#,
+                r#"{"type":"custom","customType":"a","parentId":null}"#,
+                false,
+            ),
+            (
+                r#"{"type":"branch_summary","fromId":"a","summary":"s"}"#,
+                r#"{"type":"branch_summary","fromId":"b","summary":"s"}"#,
+                true,
+            ),
+        ] {
+            assert_eq!(is_again(one, other), is_same, "{one} {other}");
+        }
     }
 
     #[test]

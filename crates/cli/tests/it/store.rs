@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -256,10 +258,8 @@ fn a_message_is_routed() {
     assert_eq!(home.run("session route --channel telegram --chat crowd --peer 7 --text x").code, 2);
 }
 
-/// The script in the documents is a runtime, too.
-#[test]
-fn the_script_in_the_documents_runs() {
-    let home = Home::empty();
+/// Runs the script of the documents with these prompts, and returns what it prints.
+fn script(home: &Home, prompts: &[u8]) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples/agent.sh");
     let binary = Path::new(env!("CARGO_BIN_EXE_quipu")).parent().unwrap();
     let path = format!("{}:/usr/bin:/bin", binary.display());
@@ -272,11 +272,87 @@ fn the_script_in_the_documents_runs() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(b"one\ntwo\n").unwrap();
+    child.stdin.take().unwrap().write_all(prompts).unwrap();
     let said = child.wait_with_output().unwrap();
-    let said = String::from_utf8(said.stdout).unwrap();
+    assert!(said.status.success());
+    String::from_utf8(said.stdout).unwrap()
+}
+
+/// The script in the documents is a runtime, too.
+#[test]
+fn the_script_in_the_documents_runs() {
+    let home = Home::empty();
+    let said = script(&home, b"one\ntwo\n");
     assert!(said.contains("said 1 things") && said.contains("said 2 things"), "{said}");
     assert_eq!(self::said(&home, "agent:main:main").len(), 4);
+}
+
+#[test]
+fn the_script_in_the_documents_survives_rebuilds() {
+    let home = Home::empty();
+    new(&home);
+    let is_over = AtomicBool::new(false);
+    let said = std::thread::scope(|scope| {
+        let rebuilds = scope.spawn(|| {
+            let mut rebuilds = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                let done = home.run("rebuild");
+                assert_eq!(done.code, 0, "{done}");
+                rebuilds += 1;
+            }
+            rebuilds
+        });
+        let said = script(&home, b"one\ntwo\nthree\nfour\n");
+        is_over.store(true, Ordering::Relaxed);
+        assert!(rebuilds.join().unwrap() > 0);
+        said
+    });
+    assert!(said.contains("said 4 things"), "{said}");
+    assert_eq!(self::said(&home, "agent:main:main").len(), 8);
+}
+
+#[test]
+fn a_killed_rebuild_hides_no_session() {
+    let home = Home::full();
+    home.run("sync");
+    let id = new(&home);
+    let entry = home.run(&format!("session begin {id} --text hello")).json()["id"].clone();
+    let entry = entry.as_str().unwrap();
+    let short = &id[..6];
+    let commands = [
+        format!("session mirror {short} sent"),
+        format!("session leaf {id}"),
+        format!("session leaf agent:main:main {entry}"),
+        format!("session begin {short} --text again"),
+        format!("session fork {id} --at {entry}"),
+        format!("session label {id} {entry} start"),
+        format!("session meta {short}"),
+        format!("session branch {id}"),
+        format!("session context {short}"),
+        format!("session reset {id}"),
+        format!("show {short}"),
+    ];
+    for (number, command) in commands.iter().enumerate() {
+        let mut rebuild = home.command(["rebuild"]).stdout(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(5 + 7 * (number as u64 % 4)));
+        rebuild.kill().unwrap();
+        rebuild.wait().unwrap();
+        let done = home.run(command);
+        assert_eq!(done.code, 0, "{command}: {done}");
+    }
+}
+
+#[test]
+fn a_key_that_was_used_for_another_body_names_its_entry() {
+    let home = Home::empty();
+    let id = new(&home);
+    let how = ["session", "append", &id, "--key", "run7"];
+    let first = home.feed(&how, "{\"role\":\"user\",\"content\":\"one\"}\n").json();
+    let other = home.feed(&how, "{\"role\":\"user\",\"content\":\"two\"}\n");
+    assert_eq!(other.code, 2);
+    assert_eq!(other.json(), serde_json::json!({"error": "key_used", "id": first["id"]}));
+    assert!(other.stderr.contains("the key `run7` was used for entry"), "{other}");
+    assert_eq!(said(&home, &id), ["one"]);
 }
 
 #[test]

@@ -82,3 +82,8 @@ fn f23_the_disk_is_read_only() {
 fn targets_that_others_write_to() {
     check("targets");
 }
+
+#[test]
+fn f46_everything_at_once() {
+    check("mixed");
+}

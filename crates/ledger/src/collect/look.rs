@@ -9,6 +9,7 @@ use super::discover::Stat;
 use super::known::{Known, MARKER, print};
 use super::view::View;
 use crate::chunks::RecordReader;
+use crate::snapshot::Snapshot;
 use crate::{Error, Result, spans};
 
 /// What happened to a known file.
@@ -102,9 +103,9 @@ fn has_same_prefix(
         Ok(())
     };
     let conn = records.conn();
-    let snapshot = conn.unchecked_transaction()?;
+    let _snapshot = Snapshot::of(conn)?;
     spans::stream_from(records, known.generation, &mut compare)?;
-    spans::stream_tail(&snapshot, known.generation, &mut compare)?;
+    spans::stream_tail(conn, known.generation, &mut compare)?;
     Ok(is_same)
 }
 

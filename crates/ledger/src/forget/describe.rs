@@ -7,6 +7,7 @@ use rusqlite::Connection;
 
 use super::scope::{self, Scope};
 use crate::ledger::Ledger;
+use crate::query::complete::complete;
 use crate::query::find;
 use crate::wire::{ForgetReport, ForgottenSession};
 use crate::{Error, Result};
@@ -55,7 +56,10 @@ pub(super) fn describe(conn: &Connection, scope: &Scope) -> Result<ForgetReport>
 
 /// Describes a session that was forgotten before. `None` if `name` means one that is there.
 pub(super) fn forgotten_before(ledger: &Ledger, name: &str) -> Result<Option<ForgetReport>> {
-    let conn = ledger.conn();
+    complete(ledger, &mut |conn| before(conn, name))
+}
+
+fn before(conn: &Connection, name: &str) -> Result<Option<ForgetReport>> {
     let not_found = match find::session(conn, name) {
         Err(error @ (Error::NoMatch { .. } | Error::Empty { .. })) if !name.is_empty() => error,
         Err(error) => return Err(error),

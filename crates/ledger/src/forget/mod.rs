@@ -34,6 +34,7 @@ use crate::journal::{self, Event};
 use crate::ledger::Ledger;
 use crate::project::Fold;
 use crate::project::rebuild::{self, Followed};
+use crate::query::complete::complete;
 use crate::wire::{ForgetReport, ForgottenSession};
 use crate::{Result, clock};
 use describe::{backups, describe, forgotten_before};
@@ -50,9 +51,10 @@ pub fn foresee(ledger: &mut Ledger, name: &str) -> Result<ForgetReport> {
     if let Some(report) = forgotten_before(ledger, name)? {
         return Ok(report);
     }
-    let conn = ledger.conn();
-    let (rows, sessions) = scope::sessions(conn, name)?;
-    let mut report = describe(conn, &scope::scope(conn, rows, sessions)?)?;
+    let mut report = complete(ledger, &mut |conn| {
+        let (rows, sessions) = scope::sessions(conn, name)?;
+        describe(conn, &scope::scope(conn, rows, sessions)?)
+    })?;
     report.backups = backups(ledger)?;
     Ok(report)
 }

@@ -16,7 +16,7 @@ use crate::ids::{GenerationId, Seq, SourceId};
 use crate::journal::{self, Event};
 use crate::ledger::Ledger;
 use crate::wire::RebuildReport;
-use crate::{Result, schema};
+use crate::{Error, Result, schema};
 
 /// How much is projected between two commits.
 const SLICE: u64 = 32 << 20;
@@ -33,9 +33,17 @@ const GATHERED: usize = 4 << 20;
 /// Drops the projection and derives it again. `progress` is told how many of how many records are
 /// done.
 pub fn rebuild(ledger: &mut Ledger, progress: &mut dyn FnMut(u64, u64)) -> Result<RebuildReport> {
+    rebuild_until(ledger, None, progress)
+}
+
+fn rebuild_until(
+    ledger: &mut Ledger,
+    until: Option<Instant>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<RebuildReport> {
     crate::forget::go_on(ledger);
     ledger.write(empty)?;
-    catch_up(ledger, progress)
+    catch_up_until(ledger, until, progress)
 }
 
 /// Drops the projection; it is derived again by whoever catches up.
@@ -74,6 +82,43 @@ pub(crate) fn projected(conn: &Connection) -> Result<Option<Projected>> {
         )?
         .query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     Ok((version == schema::projection_version()).then_some(Projected { to, last }))
+}
+
+/// Returns the error that says how far the projection is.
+pub(crate) fn behind(ledger: &Ledger) -> Result<Error> {
+    // One of another version has nothing in it that can be read.
+    let done = projected(ledger.conn())?.map_or(0, |projected| projected.to).cast_unsigned();
+    let total = last(ledger.conn())?.cast_unsigned();
+    Ok(Error::Behind { path: ledger.path().to_owned(), done, total })
+}
+
+/// Returns the number of the last record.
+pub(crate) fn last(conn: &Connection) -> Result<i64> {
+    Ok(conn
+        .prepare_cached("SELECT coalesce(max(seq), 0) FROM records")?
+        .query_row([], |row| row.get(0))?)
+}
+
+/// Whether every session and every key is in the projection. Lines that were appended to known
+/// sessions may be missing.
+pub(crate) fn knows_sessions(conn: &Connection) -> Result<bool> {
+    let Some(projected) = projected(conn)? else { return Ok(false) };
+    if projected.lag() == 0 {
+        return Ok(true);
+    }
+    if projected.lag() > MOST_FOLLOWED {
+        return Ok(false);
+    }
+    // The first line of a native session is its header.
+    let others = conn
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM records r
+                              JOIN generations g ON g.id = r.generation
+                              JOIN sources s ON s.id = g.source
+                             WHERE r.seq > ?1 AND (s.kind <> 'native' OR r.start = 0))",
+        )?
+        .query_row([projected.to], |row| row.get::<_, bool>(0))?;
+    Ok(!others)
 }
 
 /// How [`follow`] ended.
@@ -133,15 +178,33 @@ pub(crate) fn bring_up(ledger: &mut Ledger, progress: &mut dyn FnMut(u64, u64)) 
     Ok(())
 }
 
+/// The same, until `until` at the latest.
+pub(crate) fn bring_up_until(ledger: &mut Ledger, until: Instant) -> Result<()> {
+    if !keep_up(ledger)? {
+        catch_up_until(ledger, Some(until), &mut |_, _| {})?;
+    }
+    Ok(())
+}
+
 /// Brings the projection up to the last record.
 pub(crate) fn catch_up(
     ledger: &mut Ledger,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<RebuildReport> {
+    catch_up_until(ledger, None, progress)
+}
+
+/// Brings the projection up to the last record, or fails with [`Error::Behind`] between two slices
+/// after `until`. Slices that were committed stay.
+pub(crate) fn catch_up_until(
+    ledger: &mut Ledger,
+    until: Option<Instant>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<RebuildReport> {
     let version: i64 =
         ledger.conn().query_row("SELECT projection_version FROM ledger", [], |row| row.get(0))?;
     if version < schema::projection_version() {
-        return rebuild(ledger, progress);
+        return rebuild_until(ledger, until, progress);
     }
     let mut report = RebuildReport::default();
     let mut fold = Fold::default();
@@ -161,6 +224,9 @@ pub(crate) fn catch_up(
         progress(to.0 as u64, total);
         if to.0 as u64 >= total {
             break;
+        }
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return Err(behind(ledger)?);
         }
     }
     report.problems = fold.problems;

@@ -17,6 +17,7 @@ use rusqlite::Connection;
 
 use crate::ids::{GenerationId, SessionRow};
 use crate::ledger::Ledger;
+use crate::snapshot::Snapshot;
 use crate::{Error, Result, spans};
 
 /// A transcript up to this size is kept in memory between the two times that it is read.
@@ -34,7 +35,8 @@ pub struct SessionContext {
 /// The context of a session for the entry `leaf`, or for the leaf that the format's own rule finds.
 pub fn context(ledger: &Ledger, session: SessionRow, leaf: Option<&str>) -> Result<SessionContext> {
     // One moment of the ledger: lives and their bytes have to fit.
-    let conn = &*ledger.conn().unchecked_transaction()?;
+    let conn = ledger.conn();
+    let _snapshot = Snapshot::of(conn)?;
     let at = leaf.map_or(At::Leaf, At::Entry);
     let lives = lives(conn, session)?;
     for (place, life) in lives.iter().enumerate() {

@@ -1,5 +1,6 @@
 //! Questions to the ledger. Reading only.
 
+pub(crate) mod complete;
 mod context;
 mod cron;
 mod crowded;
@@ -44,9 +45,10 @@ pub use tree::tree;
 pub use usage::{Costs, UsageBy, UsageRequest, costs, usage};
 
 /// The session that a person means: its id or an unambiguous beginning of it, `AGENT/ID`, a key that
-/// leads to it, or `last`.
+/// leads to it, or `last`. While another process rebuilds the ledger, it is brought up first, or
+/// [`crate::Error::Behind`] is returned.
 pub fn find_session(ledger: &Ledger, name: &str) -> Result<SessionRow> {
-    find::session(ledger.conn(), name)
+    complete::complete(ledger, &mut |conn| find::session(conn, name))
 }
 
 /// The other sessions that `name` leads to if it is a key: what indexes say that are older.

@@ -14,7 +14,7 @@ use super::{empty, forks, lost};
 use crate::ids::{EntryId, GenerationId, SessionRow};
 use crate::ledger::Ledger;
 use crate::project::family::works_for;
-use crate::snapshot::Snapshot;
+use crate::query::complete::complete;
 use crate::wire::{Project, Session};
 use crate::{Result, spans};
 
@@ -34,8 +34,10 @@ pub struct Sessions {
 
 /// The index of sessions, the newest first; at most `limit` of them.
 pub fn sessions(ledger: &Ledger, filter: &Filter, limit: Option<usize>) -> Result<Sessions> {
-    let conn = ledger.conn();
-    let _one_state = Snapshot::of(conn)?;
+    complete(ledger, &mut |conn| of_state(conn, filter, limit))
+}
+
+fn of_state(conn: &Connection, filter: &Filter, limit: Option<usize>) -> Result<Sessions> {
     let mut listed = listed::filtered(conn, filter)?;
     let empty = empty::all(conn, filter)?;
     let total = listed.len() + empty.len();
@@ -49,10 +51,7 @@ pub fn sessions(ledger: &Ledger, filter: &Filter, limit: Option<usize>) -> Resul
 
 /// The same, each with what it is called inside the ledger.
 pub fn session_rows(ledger: &Ledger, filter: &Filter) -> Result<Vec<(SessionRow, Session)>> {
-    let conn = ledger.conn();
-    let _one_state = Snapshot::of(conn)?;
-    let listed = listed::filtered(conn, filter)?;
-    described(conn, &listed)
+    complete(ledger, &mut |conn| described(conn, &listed::filtered(conn, filter)?))
 }
 
 fn described(conn: &Connection, listed: &[Listed]) -> Result<Vec<(SessionRow, Session)>> {
@@ -62,11 +61,11 @@ fn described(conn: &Connection, listed: &[Listed]) -> Result<Vec<(SessionRow, Se
 
 /// The row of one session.
 pub fn session(ledger: &Ledger, row: SessionRow) -> Result<Option<Session>> {
-    let conn = ledger.conn();
-    let _one_state = Snapshot::of(conn)?;
-    let all = listed::all(conn)?;
-    let found = all.iter().find(|session| session.row == row);
-    found.map(|session| describe(conn, session, &Parents::default())).transpose()
+    complete(ledger, &mut |conn| {
+        let all = listed::all(conn)?;
+        let found = all.iter().find(|session| session.row == row);
+        found.map(|session| describe(conn, session, &Parents::default())).transpose()
+    })
 }
 
 /// Projects, the one with the newest session first.

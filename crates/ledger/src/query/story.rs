@@ -40,6 +40,7 @@ use crate::chunks::RecordReader;
 use crate::ids::{EntryId, GenerationId, SessionRow};
 use crate::ledger::Ledger;
 use crate::project::rebuild::Home;
+use crate::query::complete::complete;
 use crate::query::find;
 use crate::snapshot::Snapshot;
 use crate::wire::StoryHead;
@@ -62,11 +63,15 @@ impl std::fmt::Debug for Story<'_> {
 impl<'l> Story<'l> {
     /// The story of the session that `name` means.
     pub fn find(ledger: &'l Ledger, name: &str) -> Result<Story<'l>> {
-        Story::open(ledger, find::session(ledger.conn(), name)?)
+        complete(ledger, &mut |conn| Story::at(ledger, find::session(conn, name)?))
     }
 
     /// The story of a session.
     pub fn open(ledger: &'l Ledger, row: SessionRow) -> Result<Story<'l>> {
+        complete(ledger, &mut |_| Story::at(ledger, row))
+    }
+
+    fn at(ledger: &'l Ledger, row: SessionRow) -> Result<Story<'l>> {
         let conn = ledger.conn();
         Ok(Story { conn, row, head: head::read(conn, row)?, plan: Plan::of(conn, row)? })
     }

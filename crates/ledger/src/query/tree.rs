@@ -15,6 +15,7 @@ use super::story::name_of;
 use crate::Result;
 use crate::ids::{EntryId, SessionRow};
 use crate::ledger::Ledger;
+use crate::query::complete::complete;
 use crate::query::{find, forks};
 use crate::wire::TreeLine;
 
@@ -23,8 +24,10 @@ const LONGEST_TEXT: i64 = 400;
 
 /// The tree of the session that `name` means, line by line.
 pub fn tree(ledger: &Ledger, name: &str) -> Result<Vec<TreeLine>> {
-    let conn = ledger.conn();
-    let session = find::session(conn, name)?;
+    complete(ledger, &mut |conn| draw(conn, find::session(conn, name)?))
+}
+
+fn draw(conn: &Connection, session: SessionRow) -> Result<Vec<TreeLine>> {
     let nodes = Nodes::load(conn, session)?;
     let mut forks: HashMap<Option<EntryId>, Vec<String>> = HashMap::new();
     for fork in forks::into(conn, session)? {

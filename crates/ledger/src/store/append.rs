@@ -115,6 +115,7 @@ impl Store {
     ) -> Result<Appended> {
         let key = wanted.how.stored_key()?;
         let key = key.as_deref();
+        let limit = self.limit();
         loop {
             let (ahead, fold, known) = (&mut self.ahead, &mut self.fold, &mut self.data_version);
             let done = self.ledger.write(|tx| {
@@ -157,7 +158,7 @@ impl Store {
                     }
                     return Ok(appended);
                 }
-                Ok(None) => self.settle()?,
+                Ok(None) => drop(self.settle_until(limit)?),
                 Err(error) => {
                     // What it remembers was not stored.
                     self.let_go();
@@ -213,7 +214,7 @@ fn check(
 ) -> Result<Result<Checked, Appended>> {
     let (session, entry, how) = (view.session, wanted.entry, wanted.how);
     if let Some(key) = key
-        && let Some(before) = first_try(view, key)?
+        && let Some(before) = first_try(view, key, entry)?
     {
         return Ok(Err(before));
     }
@@ -279,8 +280,8 @@ pub(super) fn still_there(conn: &Connection, session: &NativeSession) -> Result<
     }
 }
 
-/// What an append with the same key gave.
-fn first_try(view: &View<'_>, key: &str) -> Result<Option<Appended>> {
+/// Returns what an append with the same key gave. It has to be an append of the same entry.
+fn first_try(view: &View<'_>, key: &str, entry: &NewEntry) -> Result<Option<Appended>> {
     let seq: Option<Seq> = view
         .conn
         .prepare_cached("SELECT seq FROM records WHERE generation = ?1 AND key = ?2")?
@@ -289,7 +290,13 @@ fn first_try(view: &View<'_>, key: &str) -> Result<Option<Appended>> {
     let Some(seq) = seq else { return Ok(None) };
     // It may not be in the projection yet.
     let line = RecordReader::new(view.conn).read(seq)?;
-    let id = std::str::from_utf8(&line).ok().and_then(native::id_in).unwrap_or_default();
+    let line = String::from_utf8_lossy(&line);
+    let id = native::id_in(&line).unwrap_or_default();
+    if !entry.is_written_as(&line) {
+        // What follows the separator is the number of a line in a batch.
+        let key = key.split('\u{1f}').next().unwrap_or(key).to_owned();
+        return Err(Error::KeyUsed { key, entry: id });
+    }
     let leaf = view.leaf()?.map(|leaf| leaf.id);
     Ok(Some(Appended { id, seq, leaf, repeated: true }))
 }

@@ -10,6 +10,7 @@ use super::{NativeSession, Store};
 use crate::chunks::RecordReader;
 use crate::ids::{GenerationId, Seq};
 use crate::query::{self, SessionContext};
+use crate::snapshot::Snapshot;
 use crate::{Error, Result};
 
 /// So many bytes of lines are kept in memory, of all open sessions together.
@@ -105,9 +106,10 @@ impl Store {
         session: &NativeSession,
         leaf: Option<&str>,
     ) -> Result<SessionContext> {
-        let conn = &*self.ledger.conn().unchecked_transaction()?;
-        let Some(open) = self.cache.bring_up(conn, session.generation)? else {
-            return query::context(&self.ledger, session.row, leaf);
+        let snapshot = Snapshot::of(self.ledger.conn())?;
+        let Some(open) = self.cache.bring_up(self.ledger.conn(), session.generation)? else {
+            drop(snapshot);
+            return self.settled(&mut |ledger| query::context(ledger, session.row, leaf));
         };
         let at = leaf.map_or(At::Leaf, At::Entry);
         let plan = open.session.plan(at).ok_or_else(|| Error::NoMatch {

@@ -17,17 +17,18 @@ use quipu_transcript::key::SessionKey;
 use quipu_transcript::native::{NewEntry, rehung};
 use quipu_transcript::routing::AgentId;
 use quipu_transcript::time::Timestamp;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value, json};
 
 use super::ahead::{ENTRY, View};
 use super::append::new_id;
-use super::sessions::{MAIN, NewSession, create};
+use super::sessions::{MAIN, NewSession, create, no_row};
 use super::tree::Node;
 use super::work::Work;
 use super::{NativeSession, Store, tree};
 use crate::chunks::RecordReader;
 use crate::ids::{PackedId, Seq, SessionRow};
+use crate::ledger::Ledger;
 use crate::{Error, Result, clock, query};
 
 /// What stands for the place before the first entry; no entry of ours is called so.
@@ -74,27 +75,9 @@ impl Store {
     /// OpenClaw that is the path itself; of others, what a model should see there, in pi's shapes.
     /// Without an entry, it only refers to its parent.
     pub fn fork(&mut self, from: SessionRow, fork: &Fork<'_>) -> Result<Forked> {
-        self.settle()?;
-        let is_collected = matches!(self.session(from), Err(Error::Collected { .. }));
-        if fork.at == Some(ROOT) {
-            let session = self.make(from, fork, &[])?;
-            return Ok(Forked { session, unmapped: 0 });
-        }
-        if is_collected && !has_our_lines(self.ledger.conn(), from)? {
-            let seen = query::context(&self.ledger, from, fork.at)?.context;
-            let (lines, unmapped) = mapped::lines(&seen)?;
-            let session = self.make(from, fork, &lines)?;
-            return Ok(Forked { session, unmapped });
-        }
-        // Where a collected session stands, its agent's own reader knows best.
-        let leaf = match fork.at {
-            None if is_collected => query::context(&self.ledger, from, None)?.context.leaf,
-            _ => None,
-        };
-        let fork = Fork { at: fork.at.or(leaf.as_deref()), ..fork.clone() };
-        let lines = copied(self.ledger.conn(), from, &fork)?;
-        let session = self.make(from, &fork, &lines)?;
-        Ok(Forked { session, unmapped: 0 })
+        let (lines, unmapped) = self.settled(&mut |ledger| path(ledger, from, fork.at))?;
+        let session = self.make(from, fork, &lines)?;
+        Ok(Forked { session, unmapped })
     }
 
     /// Writes the new session.
@@ -115,6 +98,24 @@ impl Store {
     }
 }
 
+/// Returns the lines of the path to `at`, and how many messages have no place in pi's shapes.
+fn path(ledger: &Ledger, from: SessionRow, at: Option<&str>) -> Result<(Vec<Copied>, u64)> {
+    let conn = ledger.conn();
+    if at == Some(ROOT) {
+        return Ok((Vec::new(), 0));
+    }
+    let is_collected = Parent::of(conn, from)?.native.is_none();
+    if is_collected && !has_our_lines(conn, from)? {
+        return mapped::lines(&query::context(ledger, from, at)?.context);
+    }
+    // Where a collected session stands, its agent's own reader knows best.
+    let leaf = match at {
+        None if is_collected => query::context(ledger, from, None)?.context.leaf,
+        _ => None,
+    };
+    Ok((copied(conn, from, at.or(leaf.as_deref()))?, 0))
+}
+
 /// Whether the lines of a session are of the same kind as ours.
 fn has_our_lines(conn: &Connection, session: SessionRow) -> Result<bool> {
     let format: String = conn
@@ -124,8 +125,8 @@ fn has_our_lines(conn: &Connection, session: SessionRow) -> Result<bool> {
 }
 
 /// The lines of a path as they are in another session.
-fn copied(conn: &Connection, from: SessionRow, fork: &Fork<'_>) -> Result<Vec<Copied>> {
-    let lines = match Parent::of(conn, from)?.end(conn, fork.at)? {
+fn copied(conn: &Connection, from: SessionRow, at: Option<&str>) -> Result<Vec<Copied>> {
+    let lines = match Parent::of(conn, from)?.end(conn, at)? {
         Some(end) => lines(conn, &end)?,
         None => Vec::new(),
     };
@@ -173,9 +174,11 @@ struct Parent {
 
 impl Parent {
     fn of(conn: &Connection, row: SessionRow) -> Result<Parent> {
-        let (format, agent, id, cwd): (String, String, String, _) = conn
+        let found: Option<(String, String, String, _)> = conn
             .prepare_cached("SELECT format, agent, session_id, cwd FROM sessions WHERE id = ?1")?
-            .query_row([row], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+            .query_row([row], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+            .optional()?;
+        let (format, agent, id, cwd) = found.ok_or_else(|| no_row(row))?;
         let native = match &*format {
             quipu_transcript::formats::native::NAME => Some(super::sessions::by_row(conn, row)?),
             _ => None,

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use rusqlite::OptionalExtension;
+use rusqlite::{Connection, OptionalExtension};
 use serde::Serialize;
 
 use super::tree::{self, Branch};
@@ -15,22 +15,50 @@ use crate::ledger::Ledger;
 use crate::project::rebuild;
 use crate::{Error, Result, query};
 
-/// Opens a ledger to look at its sessions. If the projection has not followed what was appended and
-/// the ledger is in use, it is brought up to that first; a copy is read as it is.
-pub fn open(path: &Path) -> Result<Ledger> {
-    let ledger = Ledger::open_read_only(path)?;
-    if is_behind(&ledger)? && beside(path, "-wal").exists() {
+/// Opens a ledger to look at its sessions, as it is at this moment. If the projection has not
+/// followed what was appended and the ledger is in use, it is brought up to that first; a copy is
+/// read as it is. The second value is true if it still lacks something: it cannot be written to.
+pub fn open(path: &Path) -> Result<(Ledger, bool)> {
+    let mut last = None;
+    open_when(path, &mut |conn| {
+        let last = match last {
+            Some(last) => last,
+            None => *last.insert(rebuild::last(conn)?),
+        };
+        // Stops at the record seen first, so that a busy appender cannot starve the reader.
+        Ok(rebuild::projected(conn)?.is_some_and(|now| now.to >= last))
+    })
+}
+
+/// The same, to read lines of a session: only the sessions have to be in the projection.
+pub fn open_for_lines(path: &Path) -> Result<(Ledger, bool)> {
+    open_when(path, &mut rebuild::knows_sessions)
+}
+
+/// Opens a ledger for reading, in one state that is good enough.
+fn open_when(
+    path: &Path,
+    is_enough: &mut dyn FnMut(&Connection) -> Result<bool>,
+) -> Result<(Ledger, bool)> {
+    loop {
+        let ledger = Ledger::open_read_only(path)?;
+        ledger.hold()?;
+        if is_enough(ledger.conn())? {
+            return Ok((ledger, false));
+        }
+        if !beside(path, "-wal").exists() {
+            return Ok((ledger, true));
+        }
         match Store::open(path).and_then(|mut store| store.settle()) {
-            // Whoever may not write sees what there is.
-            Err(error) if !is_about_access(&error) => return Err(error),
-            _ => {}
+            // Without leave to write, what there is has to do.
+            Err(error) if is_about_access(&error) => return Ok((ledger, true)),
+            settled => settled?,
         }
     }
-    Ok(ledger)
 }
 
 /// Whether the projection lacks what was appended last: then branches, labels and notes do, too.
-pub fn is_behind(ledger: &Ledger) -> Result<bool> {
+fn is_behind(ledger: &Ledger) -> Result<bool> {
     Ok(rebuild::projected(ledger.conn())?.is_none_or(|projected| projected.lag() > 0))
 }
 

@@ -34,8 +34,7 @@ impl Store {
     /// Everything that is noted about a session: what was patched, and what is counted. A session
     /// that no key leads to any more has only the latter.
     pub fn meta(&mut self, session: &NativeSession) -> Result<Map<String, Value>> {
-        self.settle()?;
-        Ok(of(self.ledger.conn(), session)?.to_map())
+        self.settled(&mut |ledger| Ok(of(ledger.conn(), session)?.to_map()))
     }
 
     /// Changes what is noted about a session; `null` takes a field away. Unknown fields are kept as
@@ -59,8 +58,7 @@ impl Store {
             };
             bind(work, session, &key, patch.clone())
         })?;
-        self.settle()?;
-        of(self.ledger.conn(), session)
+        self.settled(&mut |ledger| of(ledger.conn(), session))
     }
 }
 

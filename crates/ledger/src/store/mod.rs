@@ -27,12 +27,12 @@ mod turn;
 mod work;
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use append::{Append, Appended, Expect};
 pub use fields::Fields;
 pub use fork::{Fork, Forked};
-pub use look::{Label, branches, is_behind, labels, leaf, meta, open};
+pub use look::{Label, branches, labels, leaf, meta, open, open_for_lines};
 pub use route::Routed;
 pub(crate) use sessions::by_key;
 pub use sessions::{NativeSession, NewSession};
@@ -41,7 +41,8 @@ pub use tree::{Branch, Node};
 use crate::ids::SessionRow;
 use crate::ledger::Ledger;
 use crate::project::Fold;
-use crate::project::rebuild::{self, Followed, Projected};
+use crate::project::rebuild::{self, Followed};
+use crate::snapshot::Snapshot;
 use crate::{Result, chunks};
 use ahead::Ahead;
 use context::Cache;
@@ -93,18 +94,32 @@ impl Store {
     /// Brings the projection up to what was appended, so that readers who cannot do that themselves
     /// find it there.
     pub fn settle(&mut self) -> Result<()> {
-        let Some(Projected { last: until, .. }) = rebuild::projected(self.ledger.conn())? else {
-            return self.catch_up();
-        };
-        // Who goes on appending keeps nobody here.
-        while rebuild::projected(self.ledger.conn())?.is_none_or(|now| now.to < until) {
+        self.settle_until(self.limit()).map(|_| ())
+    }
+
+    /// Returns when a call that begins now stops waiting for the projection.
+    fn limit(&self) -> Instant {
+        Instant::now() + self.ledger.longest_catch_up()
+    }
+
+    /// Brings the projection up to the records that there are now. Returns the last of them.
+    fn settle_until(&mut self, limit: Instant) -> Result<i64> {
+        let last = rebuild::last(self.ledger.conn())?;
+        self.follow_to(last, limit)?;
+        Ok(last)
+    }
+
+    /// Brings the projection up to a record. Stops there, so that a busy appender cannot starve the
+    /// caller.
+    fn follow_to(&mut self, last: i64, limit: Instant) -> Result<()> {
+        while rebuild::projected(self.ledger.conn())?.is_none_or(|now| now.to < last) {
             let (fold, known) = (&mut self.fold, &mut self.data_version);
             let followed = self.ledger.write(|tx| {
                 refresh(tx, fold, known)?;
                 rebuild::follow(tx, fold, LONGEST_FOLLOW)
             });
             match followed {
-                Ok(Followed::Not) => self.catch_up()?,
+                Ok(Followed::Not) => self.catch_up(limit)?,
                 Ok(Followed::Partly | Followed::Wholly) => {}
                 Err(error) => {
                     self.let_go();
@@ -115,12 +130,34 @@ impl Store {
         Ok(())
     }
 
-    /// The projection is an older version's, or another process is deriving it again.
-    fn catch_up(&mut self) -> Result<()> {
-        // Through the same connection, so it would not look as if somebody else had done it.
+    /// Derives the projection together with the process that rebuilds it, or instead of one that was
+    /// interrupted.
+    fn catch_up(&mut self, limit: Instant) -> Result<()> {
+        // Through the same connection, so the data version would not change.
         self.let_go();
-        rebuild::catch_up(&mut self.ledger, &mut |_, _| {})?;
+        rebuild::catch_up_until(&mut self.ledger, Some(limit), &mut |_, _| {})?;
         Ok(())
+    }
+
+    /// Runs `read` in one snapshot whose projection has everything that was appended before the call.
+    fn settled<T>(&mut self, read: &mut dyn FnMut(&Ledger) -> Result<T>) -> Result<T> {
+        let limit = self.limit();
+        let last = self.settle_until(limit)?;
+        loop {
+            let snapshot = Snapshot::of(self.ledger.conn())?;
+            // Another process may have begun to rebuild it meanwhile.
+            if rebuild::projected(self.ledger.conn())?.is_some_and(|now| now.to >= last) {
+                return read(&self.ledger);
+            }
+            drop(snapshot);
+            self.follow_to(last, limit)?;
+        }
+    }
+
+    /// Sets how long a call waits for a projection that another process rebuilds, or that a rebuild
+    /// has left behind; ten minutes by default. After that it fails with [`crate::Error::Behind`].
+    pub fn set_longest_catch_up(&mut self, longest: Duration) {
+        self.ledger.set_longest_catch_up(longest);
     }
 
     /// How long a call waits for another writer before it fails; ten seconds if nothing is said.
@@ -135,6 +172,7 @@ impl Store {
 
     /// Runs `work` in one durable transaction, on a projection that is up to date.
     fn write<T>(&mut self, work: &mut dyn FnMut(&mut Work<'_, '_>) -> Result<T>) -> Result<T> {
+        let limit = self.limit();
         loop {
             let (fold, known) = (&mut self.fold, &mut self.data_version);
             let done = self.ledger.write(|tx| {
@@ -153,7 +191,7 @@ impl Store {
                     chunks::seal_if_wanted(&mut self.ledger)?;
                     return Ok(value);
                 }
-                Ok(None) => self.settle()?,
+                Ok(None) => drop(self.settle_until(limit)?),
                 Err(error) => {
                     self.let_go();
                     return Err(error);
@@ -169,7 +207,8 @@ impl Store {
     }
 
     /// The row of the session that is meant: by the key that leads to it now, its id, or the
-    /// beginning of its id. The first two take the same time however many sessions there are.
+    /// beginning of its id. The first two take the same time however many sessions there are, unless
+    /// the ledger is being rebuilt: that is waited for.
     pub fn find(&self, name: &str) -> Result<SessionRow> {
         crate::query::find_session(&self.ledger, name)
     }

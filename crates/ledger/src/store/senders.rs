@@ -17,6 +17,7 @@ use super::Store;
 use crate::journal::Event;
 use crate::ledger::Ledger;
 use crate::project::rebuild;
+use crate::query::complete::complete;
 use crate::wire::Sender;
 use crate::{Error, Result};
 
@@ -81,8 +82,7 @@ impl Store {
         inbound: &Inbound,
         now: i64,
     ) -> Result<Admission> {
-        self.settle()?;
-        let admission = judge(self.ledger.conn(), settings, inbound, now)?;
+        let admission = self.settled(&mut |ledger| judge(ledger.conn(), settings, inbound, now))?;
         // Nearly always nothing has to be written.
         if !matches!(admission, Admission::Pair { is_new: true, .. }) {
             return Ok(admission);
@@ -188,7 +188,10 @@ impl Store {
 
 /// Who asks, the newest first; then about whom something was decided, by agent, channel and id.
 pub fn senders(ledger: &Ledger, filter: &SenderFilter, now: i64) -> Result<Vec<Sender>> {
-    let conn = ledger.conn();
+    complete(ledger, &mut |conn| listed(conn, filter, now))
+}
+
+fn listed(conn: &Connection, filter: &SenderFilter, now: i64) -> Result<Vec<Sender>> {
     let mut found = asking(conn, now)?;
     found.sort_by_key(|sender| std::cmp::Reverse(sender.since));
     let mut statement = conn.prepare_cached(

@@ -13,6 +13,7 @@ use super::work::{FORMAT, Work};
 use super::{Fields, Store, meta};
 use crate::ids::{GenerationId, SessionRow, SourceId};
 use crate::journal::Event;
+use crate::query::complete::complete;
 use crate::query::find::LAST;
 use crate::{Error, Result, clock, written};
 
@@ -63,17 +64,17 @@ impl Store {
 
     /// The session of that row, to write to it.
     pub fn session(&self, row: SessionRow) -> Result<NativeSession> {
-        by_row(self.ledger.conn(), row)
+        complete(&self.ledger, &mut |conn| by_row(conn, row))
     }
 
     /// The session that a key leads to now. A key leads to sessions of its own agent only.
     pub fn by_key(&self, key: &SessionKey) -> Result<Option<NativeSession>> {
-        by_key(self.ledger.conn(), key)
+        complete(&self.ledger, &mut |conn| by_key(conn, key))
     }
 
     /// The key that leads to a session now; `None` if another session has taken its place.
     pub fn key_of(&self, session: &NativeSession) -> Result<Option<String>> {
-        key_of(self.ledger.conn(), session)
+        complete(&self.ledger, &mut |conn| key_of(conn, session))
     }
 }
 
@@ -199,10 +200,17 @@ pub(crate) fn index_of(conn: &Connection, agent: &str) -> Result<Option<SourceId
     }
 }
 
+/// A session that was forgotten since it was found.
+pub(super) fn no_row(row: SessionRow) -> Error {
+    Error::NoMatch { what: "session", name: format!("#{}", row.0) }
+}
+
 pub(crate) fn by_row(conn: &Connection, row: SessionRow) -> Result<NativeSession> {
-    let (format, agent, id): (String, String, String) = conn
+    let found: Option<(String, String, String)> = conn
         .prepare_cached("SELECT format, agent, session_id FROM sessions WHERE id = ?1")?
-        .query_row([row], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        .query_row([row], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    let (format, agent, id) = found.ok_or_else(|| no_row(row))?;
     if format != native::NAME {
         return Err(Error::Collected { id, format });
     }

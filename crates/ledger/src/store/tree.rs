@@ -102,35 +102,25 @@ pub struct Branch {
 impl Store {
     /// The session's leaf: where the next entry hangs.
     pub fn leaf(&mut self, session: &NativeSession) -> Result<Option<Node>> {
-        self.settle()?;
-        leaf(self.ledger.conn(), session.row)
+        self.settled(&mut |ledger| leaf(ledger.conn(), session.row))
     }
 
     /// The entry of that id.
     pub fn entry(&mut self, session: &NativeSession, id: &str) -> Result<Option<Node>> {
-        self.settle()?;
-        find(self.ledger.conn(), session.row, id)
+        self.settled(&mut |ledger| find(ledger.conn(), session.row, id))
     }
 
     /// The entries from the root to an entry.
     pub fn path(&mut self, session: &NativeSession, to: &str) -> Result<Vec<Node>> {
-        self.settle()?;
-        let to = View::settled(self.ledger.conn(), session).known("entry", to)?;
-        path(self.ledger.conn(), to.entry)
+        self.settled(&mut |ledger| {
+            let to = View::settled(ledger.conn(), session).known("entry", to)?;
+            path(ledger.conn(), to.entry)
+        })
     }
 
     /// What hangs off an entry, or the roots.
     pub fn children(&mut self, session: &NativeSession, of: Option<&str>) -> Result<Vec<Node>> {
-        self.settle()?;
-        let conn = self.ledger.conn();
-        let of = of.map(|id| View::settled(conn, session).known("entry", id)).transpose()?;
-        let mut statement = conn.prepare_cached(&format!(
-            "SELECT {} WHERE e.session = ?1 AND e.parent IS ?2
-                AND e.type NOT IN ('session', 'leaf') ORDER BY e.id",
-            Node::COLUMNS
-        ))?;
-        let of = of.map(|node| node.entry);
-        Ok(statement.query_map((session.row, of), Node::from_row)?.collect::<Result<_, _>>()?)
+        self.settled(&mut |ledger| children(ledger.conn(), session, of))
     }
 
     /// The last entry that the paths to two entries share.
@@ -140,36 +130,54 @@ impl Store {
         one: &str,
         other: &str,
     ) -> Result<Option<Node>> {
-        self.settle()?;
-        let view = View::settled(self.ledger.conn(), session);
-        let (one, other) = (view.known("entry", one)?, view.known("entry", other)?);
-        let conn = view.conn;
-        let shared: Option<EntryId> = conn
-            .prepare_cached(
-                "WITH RECURSIVE
-                    one (id, height) AS (
-                        SELECT ?1, 0 UNION ALL
-                        SELECT e.parent, height + 1 FROM one JOIN entry_rows e ON e.id = one.id
-                         WHERE e.parent IS NOT NULL),
-                    other (id) AS (
-                        SELECT ?2 UNION ALL
-                        SELECT e.parent FROM other JOIN entry_rows e ON e.id = other.id
-                         WHERE e.parent IS NOT NULL)
-                 SELECT one.id FROM one WHERE one.id IN (SELECT id FROM other)
-                  ORDER BY height LIMIT 1",
-            )?
-            .query_row((one.entry, other.entry), |row| row.get(0))
-            .optional()?;
-        shared.map(|entry| node(conn, entry)).transpose()
+        self.settled(&mut |ledger| common_ancestor(ledger.conn(), session, one, other))
     }
 
     /// The tips of the tree, oldest first.
     pub fn branches(&mut self, session: &NativeSession) -> Result<Vec<Branch>> {
-        self.settle()?;
-        let conn = self.ledger.conn();
-        let leaf = leaf(conn, session.row)?.map(|leaf| leaf.entry);
-        branches(conn, session.row, leaf)
+        self.settled(&mut |ledger| {
+            let leaf = leaf(ledger.conn(), session.row)?.map(|leaf| leaf.entry);
+            branches(ledger.conn(), session.row, leaf)
+        })
     }
+}
+
+fn children(conn: &Connection, session: &NativeSession, of: Option<&str>) -> Result<Vec<Node>> {
+    let of = of.map(|id| View::settled(conn, session).known("entry", id)).transpose()?;
+    let mut statement = conn.prepare_cached(&format!(
+        "SELECT {} WHERE e.session = ?1 AND e.parent IS ?2
+            AND e.type NOT IN ('session', 'leaf') ORDER BY e.id",
+        Node::COLUMNS
+    ))?;
+    let of = of.map(|node| node.entry);
+    Ok(statement.query_map((session.row, of), Node::from_row)?.collect::<Result<_, _>>()?)
+}
+
+fn common_ancestor(
+    conn: &Connection,
+    session: &NativeSession,
+    one: &str,
+    other: &str,
+) -> Result<Option<Node>> {
+    let view = View::settled(conn, session);
+    let (one, other) = (view.known("entry", one)?, view.known("entry", other)?);
+    let shared: Option<EntryId> = conn
+        .prepare_cached(
+            "WITH RECURSIVE
+                one (id, height) AS (
+                    SELECT ?1, 0 UNION ALL
+                    SELECT e.parent, height + 1 FROM one JOIN entry_rows e ON e.id = one.id
+                     WHERE e.parent IS NOT NULL),
+                other (id) AS (
+                    SELECT ?2 UNION ALL
+                    SELECT e.parent FROM other JOIN entry_rows e ON e.id = other.id
+                     WHERE e.parent IS NOT NULL)
+             SELECT one.id FROM one WHERE one.id IN (SELECT id FROM other)
+              ORDER BY height LIMIT 1",
+        )?
+        .query_row((one.entry, other.entry), |row| row.get(0))
+        .optional()?;
+    shared.map(|entry| node(conn, entry)).transpose()
 }
 
 /// The tips of a session's tree.

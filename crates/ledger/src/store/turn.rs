@@ -72,14 +72,16 @@ impl Store {
         let mut entry = json!({"type": "reset", "reason": reason});
         if let (Some(keep), Some(entry)) = (keep, entry.as_object_mut()) {
             // What is kept has to be on the path.
-            self.settle()?;
-            let conn = self.ledger.conn();
-            let kept = View::settled(conn, session).known("firstKeptEntryId", keep)?;
-            let leaf = tree::leaf(conn, session.row)?;
-            let path = leaf.map(|leaf| tree::path(conn, leaf.entry)).transpose()?;
-            if !path.unwrap_or_default().contains(&kept) {
-                return Err(Error::refused("what is kept has to be on the path to the leaf"));
-            }
+            self.settled(&mut |ledger| {
+                let conn = ledger.conn();
+                let kept = View::settled(conn, session).known("firstKeptEntryId", keep)?;
+                let leaf = tree::leaf(conn, session.row)?;
+                let path = leaf.map(|leaf| tree::path(conn, leaf.entry)).transpose()?;
+                match path.unwrap_or_default().contains(&kept) {
+                    true => Ok(()),
+                    false => Err(Error::refused("what is kept has to be on the path to the leaf")),
+                }
+            })?;
             entry.insert("firstKeptEntryId".to_owned(), keep.into());
         }
         self.append(session, &entry.to_string(), how)

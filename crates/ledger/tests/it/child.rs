@@ -4,7 +4,7 @@ use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use crate::home::Home;
+use crate::home::{Home, MAIN, line, uuid};
 use crate::{backups, restores, store_crowd, store_import};
 use quipu_ledger::Ledger;
 
@@ -95,6 +95,19 @@ fn run() {
             for _ in 0..9 {
                 home.sync();
             }
+            quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
+        },
+        "collect and rebuild until killed" => {
+            for number in 0_u32.. {
+                let text = format!("while the doctor looks {number}");
+                home.append(MAIN, line("user", &uuid(700_000 + number), None, &text));
+                home.sync();
+                if number % 16 == 15 {
+                    quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
+                }
+            }
+        }
+        "rebuild until killed" => loop {
             quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
         },
         "hold a database" => crate::rows::hold(&home),

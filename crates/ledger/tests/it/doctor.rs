@@ -547,3 +547,68 @@ fn a_file_that_was_edited_unseen_is_no_damage() {
     assert_eq!(home.sync_and_check().rewritten, 1);
     assert!(said(&examine(&home, true)).is_empty());
 }
+
+/// A sound ledger with a session of its own, and processes that append to it and collect into it.
+fn busy() -> (Home, Vec<std::process::Child>) {
+    let home = varied();
+    crate::store_crowd::make(&home);
+    let children = ["append until killed", "collect and rebuild until killed"]
+        .map(|task| child::start_alone(&home, task));
+    (home, children.into())
+}
+
+fn stop(children: Vec<std::process::Child>) {
+    for mut child in children {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn writers_are_not_taken_for_damage() {
+    let (home, children) = busy();
+    let records = "SELECT count(*) FROM records";
+    let before = home.one::<i64>(records);
+    for round in 0..16 {
+        let diagnosis = examine(&home, round % 4 == 3);
+        let errors: Vec<String> =
+            said(&diagnosis).into_iter().filter(|finding| finding.contains(" Error: ")).collect();
+        assert_eq!(errors, [""; 0], "in round {round}");
+        assert!(diagnosis.ok);
+    }
+    assert!(home.one::<i64>(records) > before, "nobody wrote meanwhile");
+    stop(children);
+    assert!(examine(&home, true).ok);
+}
+
+#[test]
+fn damage_is_found_while_others_write() {
+    let home = varied();
+    crate::store_crowd::make(&home);
+    home.sql().execute_batch("UPDATE records SET start = start + 1 WHERE seq = 100").unwrap();
+    let grave = |diagnosis: &Diagnosis| {
+        assert!(!diagnosis.ok);
+        let of_truth = |it: &&quipu_ledger::wire::Finding| {
+            it.check == "truth" && it.severity == Severity::Error
+        };
+        diagnosis.findings.iter().find(of_truth).unwrap().advice.clone()
+    };
+    let replace = "put a sound backup in its place";
+    let lost = "1 session of `quipu session` is in no file but this one";
+    // No other process writes.
+    let advice = grave(&examine(&home, false));
+    assert!(advice.contains(replace) && advice.contains(lost), "{advice}");
+    // One does, and lets the doctor have its turn.
+    let appender = child::start_alone(&home, "append until killed");
+    let advice = grave(&examine(&home, false));
+    assert!(advice.contains(replace) && advice.contains(lost), "{advice}");
+    stop(vec![appender]);
+    // One does, and holds the ledger all the time.
+    let held = home.sql();
+    held.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let (path, wait) = (home.ledger_path(), Duration::from_millis(50));
+    let advice =
+        grave(&quipu_ledger::doctor_waiting(&path, &home.roots(), false, wait, &mut |_| {}));
+    assert!(advice.contains("stop everything that writes"), "{advice}");
+    assert!(!advice.contains(replace), "{advice}");
+}

@@ -46,6 +46,7 @@ mod sql;
 mod store;
 mod store_crowd;
 mod store_import;
+mod store_rebuild;
 mod store_route;
 mod story;
 mod tails;

@@ -163,6 +163,19 @@ fn a_retry_finds_its_first_try() {
         let bad = other.append(&session, &user("bad"), bad);
         assert!(matches!(bad, Err(Error::Refused { .. })), "{word:?}: {bad:?}");
     }
+    // Another body is another entry: the first one is named, and nothing is written.
+    let before = home.one::<i64>("SELECT count(*) FROM records");
+    for (keyed, first) in [(keyed, &one), (part(2), &two)] {
+        let body = other.append(&session, &user("another"), keyed);
+        let Err(Error::KeyUsed { key, entry }) = &body else { panic!("{body:?}") };
+        assert_eq!((&**key, entry), ("run-1", &first.id));
+    }
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), before);
+    // Where the writer stood belongs to the first try.
+    let summary = Append { key: Some("branch"), ..Append::default() };
+    let left = other.branch(&session, Some(&one.id), Some("left"), summary).unwrap();
+    let again = other.branch(&session, Some(&one.id), Some("left"), summary).unwrap();
+    assert_eq!((again.id, again.repeated), (left.id, true));
     // A key is a session's own.
     let session = other.create(&NewSession::default()).unwrap();
     assert!(!other.append(&session, &user("one"), keyed).unwrap().repeated);

@@ -22,9 +22,14 @@ fn message(text: &str) -> String {
 
 fn home() -> Home {
     let home = Home::quick();
+    make(&home);
+    home
+}
+
+/// Makes the session that children write to.
+pub(crate) fn make(home: &Home) {
     let mut store = Store::open(&home.ledger_path()).unwrap();
     store.create(&NewSession { id: Some(SESSION), ..NewSession::default() }).unwrap();
-    home
 }
 
 /// What a child does: appends until it has done so often, and says what was acknowledged.

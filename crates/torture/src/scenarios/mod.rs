@@ -8,6 +8,7 @@ mod full_disk;
 mod kills;
 mod limits;
 mod migration;
+mod mixed;
 mod read_only;
 mod signals;
 mod steps;
@@ -29,4 +30,5 @@ pub const SCENARIOS: &[Scenario] = &[
     read_only::SCENARIO,
     collectors::SCENARIO,
     targets::SCENARIO,
+    mixed::SCENARIO,
 ];

@@ -35,18 +35,26 @@ pub(crate) struct Args {
 const SHOWN: usize = 200;
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
-    let Some(ledger) = context.open_if_any()? else {
-        return Err(Error::NoMatch { what: "session", name: args.id.clone() }.into());
-    };
-    reading::warn_of_unprojected(context, quipu_ledger::unprojected(&ledger)?);
+    let (ledger, is_behind) =
+        match quipu_ledger::store::open_for_lines(&context.settings.ledger.value) {
+            Err(Error::Absent { .. }) if !reading::is_named(context) => {
+                return Err(Error::NoMatch { what: "session", name: args.id.clone() }.into());
+            }
+            opened => opened?,
+        };
+    if is_behind {
+        reading::warn_of_unprojected(context, quipu_ledger::unprojected(&ledger)?);
+    }
     let row = quipu_ledger::find_session(&ledger, &args.id)?;
     let seen = quipu_ledger::context(&ledger, row, args.leaf.as_deref())?;
     if context.is_json {
         return Ok(context.output.json(&seen.context)?);
     }
     let id = quipu_ledger::session(&ledger, row)?.map(|session| session.id);
-    context.output.page()?;
     let ids = ShortIds::new(quipu_ledger::crowded_ids(&ledger, ID_LETTERS)?);
+    // The log cannot be cut off while the state is held, and a pager may be open for hours.
+    drop(ledger);
+    context.output.page()?;
     summary(context, &ids.of(id.as_deref().unwrap_or(&args.id)), &seen)?;
     let messages = &seen.context.messages;
     if messages.is_empty() {

@@ -106,8 +106,8 @@ fn entry(name: &str) -> Option<&str> {
 
 /// Opens the ledger to read, and finds a session in it, whoever wrote it.
 fn look(context: &Context, name: &str) -> Result<(Ledger, SessionRow)> {
-    let ledger = quipu_ledger::store::open(&context.settings.ledger.value)?;
-    if quipu_ledger::store::is_behind(&ledger)? {
+    let (ledger, is_behind) = quipu_ledger::store::open(&context.settings.ledger.value)?;
+    if is_behind {
         context.output.warn(
             "the ledger cannot be written to: what was appended last is not in the answer",
             Some("`quipu session context` reads the lines themselves"),
@@ -135,6 +135,9 @@ fn tell(context: &mut Context, appended: quipu_ledger::Result<Appended>) -> Resu
         Err(error) => {
             if let quipu_ledger::Error::Conflict { leaf, .. } = &error {
                 context.output.json(&serde_json::json!({"error": "conflict", "leaf": leaf}))?;
+            }
+            if let quipu_ledger::Error::KeyUsed { entry, .. } = &error {
+                context.output.json(&serde_json::json!({"error": "key_used", "id": entry}))?;
             }
             let is_conflict = matches!(error, quipu_ledger::Error::Conflict { .. });
             let mut error = CommandError::from(error);
