@@ -13,7 +13,7 @@ use crate::fresh::is_about_access;
 use crate::ids::SessionRow;
 use crate::ledger::Ledger;
 use crate::project::rebuild;
-use crate::{Error, Result, query};
+use crate::{Error, Result, Trouble, query};
 
 /// Opens a ledger to look at its sessions. If the projection has not followed what was appended and
 /// the ledger is in use, it is brought up to that first; a copy is read as it is.
@@ -21,8 +21,10 @@ pub fn open(path: &Path) -> Result<Ledger> {
     let ledger = Ledger::open_read_only(path)?;
     if is_behind(&ledger)? && beside(path, "-wal").exists() {
         match Store::open(path).and_then(|mut store| store.settle()) {
-            // Whoever may not write sees what there is.
-            Err(error) if !is_about_access(&error) => return Err(error),
+            // Whoever may not write, or has no room to, sees what there is.
+            Err(error) if !is_about_access(&error) && error.trouble() != Trouble::DiskFull => {
+                return Err(error);
+            }
             _ => {}
         }
     }
