@@ -32,7 +32,7 @@ macro_rules! old {
     };
 }
 
-/// Every shape of every version of truth that there ever was.
+/// Every shape of every version of truth before the newest.
 pub const OLD: &[Old] = &[
     old!("v1-first", 1, 78, "v1/files", "truth/v1-first.db.zst"),
     old!("v1", 1, 78, "v1/files", "v1/ledger.db.zst"),
