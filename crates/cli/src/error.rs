@@ -183,6 +183,10 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
             "run `quipu sync` once, or `backup --restore FILE` if it is a backup; all that is in the \
              ledger stays in it"
         }
+        Error::Shape { .. } => {
+            "nothing was changed; no quipu makes such tables: undo what another program did to them, or \
+             put a backup in the ledger's place with `backup --restore FILE` and keep this file"
+        }
         Error::HiddenLog { .. } => {
             "copy the ledger together with the file beside it that ends in -wal to a folder that you \
              may write to, and name the copy with --ledger"

@@ -85,6 +85,12 @@ pub(crate) fn open(context: &mut Context, args: Args) -> Result<Reading> {
     )?;
     drop(bar);
     warn(context, reader.whose, &freshness);
+    if reader.ledger.is_copy() {
+        context.output.warn(
+            "an older quipu wrote it: a copy was brought up to date for this answer",
+            Some("that takes time with every command; `backup --restore FILE` does it once"),
+        );
+    }
     Ok(Reading { ledger: reader.ledger, freshness })
 }
 
@@ -295,6 +301,12 @@ fn warn(context: &Context, whose: Whose, freshness: &Freshness) {
             say(
                 format!("this is the ledger of another machine, {}", as_of()),
                 "`quipu sync` makes it this machine's, and collects into it",
+            );
+        }
+        Whose::NoRoom => {
+            say(
+                format!("the ledger's disk is full; {}", as_of()),
+                "make room on it; nothing new was collected",
             );
         }
         Whose::ReadOnly => {

@@ -73,6 +73,7 @@ impl Building {
     }
 
     fn try_place(&self) -> Result<bool> {
+        crate::room::check(&self.file)?;
         let conn = self.connect()?;
         let mode: String =
             conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
@@ -159,7 +160,7 @@ fn fill(conn: &mut Connection) -> Result<()> {
     conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     conn.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    schema::migrate_truth(&tx, 0)?;
+    schema::create_truth(&tx)?;
     schema::create_projection(&tx)?;
     tx.execute(
         "INSERT INTO ledger (id, ledger_id, epoch, created_at, projection_version, projected_to)

@@ -37,6 +37,13 @@ pub enum Error {
         total: u64,
     },
 
+    /// Nothing is free on the ledger's disk, and even reading takes a little.
+    #[error("there is no room left on the disk of {}", path.display())]
+    NoRoom {
+        /// The ledger.
+        path: PathBuf,
+    },
+
     /// A file or folder of ours could not be used.
     #[error("cannot {action} {}", path.display())]
     Io {
@@ -77,6 +84,16 @@ pub enum Error {
     Older {
         /// The ledger.
         path: PathBuf,
+    },
+
+    /// The tables are not those of the version that the file says it is of, and cannot be brought up
+    /// to date. It is left untouched.
+    #[error("the ledger cannot be brought up to date from schema {version}: {what}")]
+    Shape {
+        /// The version that it says.
+        version: i64,
+        /// What is missing, or should not be there.
+        what: String,
     },
 
     /// The ledger was upgraded by another process while we had it open.
@@ -314,6 +331,7 @@ impl Error {
         match self {
             Error::Busy { .. } | Error::InUse { .. } | Error::Behind { .. } => Trouble::Busy,
             Error::Damaged { .. } | Error::Unsound { .. } => Trouble::Damaged,
+            Error::NoRoom { .. } => Trouble::DiskFull,
             Error::TargetExists { .. } => Trouble::Exists,
             Error::IsBackup { .. } => Trouble::ReadOnly,
             Error::Sqlite(error) | Error::Copy { source: error, .. } => {

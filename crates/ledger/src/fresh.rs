@@ -72,6 +72,8 @@ pub enum Whose {
     Foreign,
     /// It cannot be written to.
     ReadOnly,
+    /// This machine would collect into it, but its disk is full.
+    NoRoom,
 }
 
 /// A ledger that was opened to be read.
@@ -86,19 +88,19 @@ pub struct Reader {
 /// Opens a ledger to read from it. One that `machine` collects into can be written to, and is
 /// created if there is none; any other is opened for reading only.
 pub fn open_to_read(path: &Path, machine: &str) -> Result<Reader> {
-    let whose = match Ledger::look_into(path) {
-        Ok((ledger, has_log)) => whose(&ledger, has_log, machine)?,
-        Err(Error::Absent { .. }) => Whose::Ours,
+    let (mut whose, is_there) = match Ledger::look_into(path) {
+        Ok((ledger, has_log)) => (whose(&ledger, has_log, machine)?, true),
+        Err(Error::Absent { .. }) => (Whose::Ours, false),
         Err(error) => return Err(error),
     };
     if whose == Whose::Ours {
-        match Ledger::open(path) {
+        whose = match Ledger::open(path) {
             Ok(ledger) => return Ok(Reader { ledger, whose }),
-            Err(error) if is_about_access(&error) => {}
+            Err(error) if is_there && error.trouble() == Trouble::DiskFull => Whose::NoRoom,
+            Err(error) if is_about_access(&error) => Whose::ReadOnly,
             Err(error) => return Err(error),
-        }
+        };
     }
-    let whose = if whose == Whose::Ours { Whose::ReadOnly } else { whose };
     Ok(Reader { ledger: Ledger::open_read_only(path)?, whose })
 }
 
@@ -153,6 +155,26 @@ impl Reader {
         if self.whose != Whose::Ours {
             return self.as_collected();
         }
+        match self.collect(roots, machine, patience, progress) {
+            // Half of a projection can be read; one of another version cannot.
+            Err(error)
+                if error.trouble() == Trouble::DiskFull
+                    && rebuild::projected(self.ledger.conn())?.is_some() =>
+            {
+                self.whose = Whose::NoRoom;
+                self.as_collected()
+            }
+            collected => collected,
+        }
+    }
+
+    fn collect(
+        &mut self,
+        roots: &[RootPath],
+        machine: &str,
+        patience: Patience,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Freshness> {
         // Answers from a projection that is not there would be wrong, not old.
         rebuild::bring_up(&mut self.ledger, &mut |done, total| {
             progress(Progress::Rebuilding { done, total });

@@ -2,24 +2,20 @@
 //! copy that was made read-only, a backup.
 //!
 //! Even for reading, SQLite wants to put the shared memory of the write-ahead log beside the file.
-//! Where it cannot, the file is read as it stands; unless a log lies beside it whose records are not
-//! in the file yet. SQLite then knows nothing of others who write: while somebody does, there is a
-//! log, and the ordinary way is open.
+//! Where it cannot, or would leave it there as unwritable as the file is, or where the disk is full,
+//! the file is read as it stands; unless a log lies beside it whose records are not in the file yet.
+//! SQLite then knows nothing of others who write: while another process does, there is shared memory
+//! already, and the ordinary way is open.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, StatVfsMountFlags};
 
-use crate::beside::log_length;
+use crate::beside::{beside, log_length};
 use crate::ledger::Ledger;
 use crate::lock;
 use crate::place::Found;
-
-/// The name by which SQLite reads the file as one that never changes, if we cannot change it.
-pub(crate) fn name(path: &Path) -> Option<PathBuf> {
-    (log_length(path) == 0 && is_closed(path)).then(|| immutable(path))
-}
 
 /// The name by which SQLite reads the file as it stands, without its log and without locks.
 pub(crate) fn immutable(path: &Path) -> PathBuf {
@@ -53,13 +49,14 @@ pub(crate) fn is_backup(path: &Path, found: &Found) -> bool {
     !has_log
 }
 
-/// Whether the newest records are in a log that SQLite cannot open without writing beside it.
-pub(crate) fn hides_records(path: &Path) -> bool {
-    log_length(path) > 0 && is_closed(path)
+/// Whether the file can be read as it stands: nothing of it is in a log, and nothing shows that
+/// another process has it open.
+pub(crate) fn is_left(path: &Path) -> bool {
+    log_length(path) == 0 && !beside(path, "-shm").exists()
 }
 
 /// Whether we may not write to the file, or not beside it.
-fn is_closed(path: &Path) -> bool {
+pub(crate) fn is_closed(path: &Path) -> bool {
     let is_read_only =
         rustix::fs::statvfs(path).is_ok_and(|disk| disk.f_flag.contains(StatVfsMountFlags::RDONLY));
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use crate::beside::beside;
+use crate::beside::{beside, log_length};
 use crate::building::create;
 use crate::lock::WriteLock;
 use crate::opened::{FileId, Opened};
 use crate::place::{Found, aside_now, in_real_folder, inspect, make_room, set_log_aside};
-use crate::{Error, Result, Trouble, frozen, schema};
+use crate::{Error, Result, Trouble, companions, frozen, room, schema};
 use unnamed::Unnamed;
 
 /// However long somebody waited for a turn, SQLite is asked for so long.
@@ -91,7 +91,7 @@ impl Ledger {
                     create(path)?;
                 }
             }
-            Found::Ledger { .. } => {}
+            Found::Ledger { .. } => companions::make_writable(path)?,
         }
         let (conn, opened) = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         // SQLite opens what it may not write to all the same.
@@ -107,11 +107,11 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// Opens an existing ledger for reading only.
-    pub fn open_read_only(path: &Path) -> Result<Ledger> {
+    /// Opens an existing ledger of this version for reading only.
+    pub(crate) fn open_up_to_date(path: &Path) -> Result<Ledger> {
         let ledger = Ledger::open_as_it_is(path)?;
         let conn = &ledger.conn;
-        if user_version(conn)? < schema::truth_version() || schema::has_older_shape(conn)? {
+        if !schema::is_newest(conn)? || schema::has_older_shape(conn)? {
             return Err(Error::Older { path: path.to_owned() });
         }
         Ok(ledger)
@@ -129,18 +129,7 @@ impl Ledger {
         let Found::Ledger { has_log } = inspect(path)? else {
             return Err(Error::Absent { path: path.to_owned() });
         };
-        let access = OpenFlags::SQLITE_OPEN_READ_ONLY;
-        let (conn, opened) = match (connect(path, access), frozen::name(&in_real_folder(path))) {
-            (Err(error), Some(name)) if error.trouble() == Trouble::ReadOnly => {
-                connect_as(path, &name, access | OpenFlags::SQLITE_OPEN_URI)?
-            }
-            (Err(error), None)
-                if error.trouble() == Trouble::ReadOnly && frozen::hides_records(path) =>
-            {
-                return Err(Error::HiddenLog { path: path.to_owned() });
-            }
-            (connected, _) => connected?,
-        };
+        let (conn, opened) = connect_to_read(path)?;
         refuse_newer(&conn, path)?;
         let has_log = match has_log {
             Some(has_log) => has_log,
@@ -152,7 +141,7 @@ impl Ledger {
     }
 
     /// Without a lock, and so for reading only, or for nobody else.
-    fn of(path: PathBuf, conn: Connection, opened: Opened) -> Ledger {
+    pub(crate) fn of(path: PathBuf, conn: Connection, opened: Opened) -> Ledger {
         Ledger {
             path,
             conn,
@@ -403,19 +392,26 @@ impl Ledger {
     /// Migrates truth, and empties a projection that another version made.
     fn bring_up(&mut self) -> Result<()> {
         refuse_newer(&self.conn, &self.path)?;
-        if user_version(&self.conn)? < schema::truth_version() {
-            let _held = self.lock.as_ref().map(|lock| lock.acquire(LONGEST_WAIT));
-            let tx = self
-                .conn
-                .transaction_with_behavior(TransactionBehavior::Immediate)
-                .map_err(|error| busy(error, &self.path))?;
-            // While we waited, another process may have migrated it, and further than we can.
-            refuse_newer(&tx, &self.path)?;
-            let found = user_version(&tx)?;
-            schema::migrate_truth(&tx, found)?;
-            tx.commit().map_err(|error| busy(error, &self.path))?;
+        if !schema::is_newest(&self.conn)? {
+            self.migrate().inspect_err(|_| {
+                // A file that cannot be migrated stays as it is: its log is not written back either.
+                let option = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+                let _ = self.conn.set_db_config(option, true);
+            })?;
         }
         self.use_log()
+    }
+
+    fn migrate(&mut self) -> Result<()> {
+        let _held = self.lock.as_ref().map(|lock| lock.acquire(LONGEST_WAIT));
+        let tx = self
+            .conn
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(|error| busy(error, &self.path))?;
+        // While we waited, another process may have migrated it, and further than we can.
+        refuse_newer(&tx, &self.path)?;
+        schema::migrate_truth(&tx)?;
+        tx.commit().map_err(|error| busy(error, &self.path))
     }
 
     /// A backup that was put in place by hand has no write-ahead log: gives it one. If others are in
@@ -447,7 +443,42 @@ impl Drop for Ledger {
 /// Opens the file at `path`, and makes sure that nobody put another one there meanwhile: the log
 /// that is read by name would belong to that one.
 fn connect(path: &Path, access: OpenFlags) -> Result<(Connection, Opened)> {
-    connect_as(path, &in_real_folder(path), access)
+    room::check(path)?;
+    let (conn, opened) = connect_as(path, &in_real_folder(path), access)?;
+    match opened.back_shared_memory(path) {
+        Ok(()) => Ok((conn, opened)),
+        Err(error) => {
+            // Before what it has open.
+            drop(conn);
+            Err(error)
+        }
+    }
+}
+
+/// The same for reading only. A file that nothing can be put beside is read as it stands, if all of it
+/// is in the file.
+fn connect_to_read(path: &Path) -> Result<(Connection, Opened)> {
+    let access = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let as_it_stands = || {
+        let name = frozen::immutable(&in_real_folder(path));
+        connect_as(path, &name, access | OpenFlags::SQLITE_OPEN_URI)
+    };
+    let is_closed = frozen::is_closed(path);
+    if is_closed && frozen::is_left(path) {
+        return as_it_stands();
+    }
+    let error = match connect(path, access) {
+        Err(error) => error,
+        connected => return connected,
+    };
+    // A disk that cannot be written to may have no room either.
+    let is_stopped = matches!(error.trouble(), Trouble::ReadOnly | Trouble::DiskFull);
+    match log_length(path) {
+        0 if error.trouble() == Trouble::DiskFull => as_it_stands(),
+        0 if is_stopped && is_closed => as_it_stands(),
+        _ if is_stopped && is_closed => Err(Error::HiddenLog { path: path.to_owned() }),
+        _ => Err(error),
+    }
 }
 
 /// The same; SQLite knows it as `name`.
@@ -465,6 +496,9 @@ fn connect_as(path: &Path, name: &Path, access: OpenFlags) -> Result<(Connection
             Ok(conn)
         });
         let conn = conn.map_err(|error| match error {
+            Error::Sqlite(error) if is_about_disk(&error) && room::is_short(path) => {
+                Error::NoRoom { path: path.to_owned() }
+            }
             Error::Sqlite(error) => busy(error, path),
             error => error,
         });
@@ -527,6 +561,12 @@ fn refuse_newer(conn: &Connection, path: &Path) -> Result<()> {
         return Err(Error::Newer { path: path.to_owned(), found, known });
     }
     Ok(())
+}
+
+/// Whether SQLite could not read, write or create something, and does not say why.
+fn is_about_disk(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{CannotOpen, DiskFull, SystemIoFailure};
+    matches!(error.sqlite_error_code(), Some(CannotOpen | DiskFull | SystemIoFailure))
 }
 
 /// A lock that could not be had in time becomes a sentence that says so.

@@ -6,12 +6,14 @@
 //! `collect` (files in), `watch` (files in as they change), `project` (understanding), `restore`
 //! (files out).
 
+mod aged;
 mod backup;
 mod beside;
 mod building;
 mod chunks;
 mod clock;
 mod collect;
+mod companions;
 mod damaged;
 mod doctor;
 mod error;
@@ -30,6 +32,7 @@ mod project;
 mod query;
 mod records;
 mod restore;
+mod room;
 mod schema;
 mod search;
 mod snapshot;

@@ -7,19 +7,28 @@
 //! ledger's file without SQLite therefore asks here first.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::beside::beside;
-use crate::{Error, Result};
+use crate::{Error, Result, room};
 
 /// A file, whatever its names are: device and inode.
 pub(crate) type FileId = (u64, u64);
 
-/// Open ledgers, and how often each is open. A process-wide fact, because the locks are.
-static OPEN: Mutex<BTreeMap<FileId, usize>> = Mutex::new(BTreeMap::new());
+/// Open ledgers. A process-wide fact, because the locks are.
+static OPEN: Mutex<BTreeMap<FileId, Entry>> = Mutex::new(BTreeMap::new());
+
+#[derive(Default)]
+struct Entry {
+    /// How often it is open.
+    times: usize,
+    /// The shared memory of its log, if we had to open it. SQLite has locks on that file too, so it
+    /// stays open as long as the ledger.
+    memory: Option<File>,
+}
 
 /// A ledger file that this process has open. Must outlive its connection.
 #[derive(Debug)]
@@ -34,13 +43,40 @@ impl Opened {
     pub(crate) fn at(path: &Path) -> Result<Opened> {
         let meta = fs::symlink_metadata(path).map_err(Error::io("look at", path))?;
         let file = (meta.dev(), meta.ino());
-        *registry().entry(file).or_insert(0) += 1;
+        registry().entry(file).or_default().times += 1;
         Ok(Opened { file, log: None })
     }
 
     /// True while `path` leads to this file. After a swap it leads to another one.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
         id(path) == Some(self.file)
+    }
+
+    /// Makes sure that the disk has all of the shared memory of the open log, where SQLite does not.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn back_shared_memory(&self, path: &Path) -> Result<()> {
+        use rustix::fs::FallocateFlags;
+        if !room::has_small_blocks(path) {
+            return Ok(());
+        }
+        let mut open = registry();
+        let entry = open.entry(self.file).or_default();
+        if entry.memory.is_none() {
+            let memory = beside(path, "-shm");
+            // Without one, or with one that is not ours to write to, nothing can be done.
+            entry.memory = OpenOptions::new().read(true).write(true).open(memory).ok();
+        }
+        let Some(memory) = &entry.memory else { return Ok(()) };
+        match rustix::fs::fallocate(memory, FallocateFlags::empty(), 0, room::SHARED_MEMORY) {
+            Err(rustix::io::Errno::NOSPC) => Err(Error::NoRoom { path: path.to_owned() }),
+            // Not every file system can.
+            _ => Ok(()),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn back_shared_memory(&self, _: &Path) -> Result<()> {
+        Ok(())
     }
 
     /// Notes which file the log is, now that it is open.
@@ -64,9 +100,9 @@ impl Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         let mut open = registry();
-        if let Some(times) = open.get_mut(&self.file) {
-            *times -= 1;
-            if *times == 0 {
+        if let Some(entry) = open.get_mut(&self.file) {
+            entry.times -= 1;
+            if entry.times == 0 {
                 open.remove(&self.file);
             }
         }
@@ -85,6 +121,6 @@ fn id(path: &Path) -> Option<FileId> {
     fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
-fn registry() -> MutexGuard<'static, BTreeMap<FileId, usize>> {
+fn registry() -> MutexGuard<'static, BTreeMap<FileId, Entry>> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,6 +4,7 @@
 use rusqlite::Connection;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::schema::has_column;
 use crate::{Error, Result, indexes};
 
 /// The checksum of some bytes.
@@ -21,16 +22,18 @@ pub(crate) fn check(bytes: &[u8], sum: Option<i64>, what: impl FnOnce() -> Strin
     }
 }
 
-/// Checks every byte that is in no chunk: waiting records, unterminated last lines,
-/// damaged files and indexes.
-/// `bad` is told which of them are damaged.
+/// Checks every byte that is in no chunk: waiting records, unterminated last lines, damaged files and
+/// indexes, as far as this version of truth has them. `bad` is told which of them are damaged.
 pub(crate) fn check_all(conn: &Connection, bad: &mut dyn FnMut(String)) -> Result<()> {
-    for (query, what) in [
-        ("SELECT seq, bytes, sum FROM pending", "record"),
-        ("SELECT generation, bytes, sum FROM tails", "the last line of generation"),
-        ("SELECT generation, bytes, sum FROM damaged_bytes", "the compressed file of generation"),
+    for (table, id, what) in [
+        ("pending", "seq", "record"),
+        ("tails", "generation", "the last line of generation"),
+        ("damaged_bytes", "generation", "the compressed file of generation"),
     ] {
-        let mut statement = conn.prepare(query)?;
+        if !has_column(conn, table, "sum")? {
+            continue;
+        }
+        let mut statement = conn.prepare(&format!("SELECT {id}, bytes, sum FROM {table}"))?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let id: i64 = row.get(0)?;
@@ -39,6 +42,9 @@ pub(crate) fn check_all(conn: &Connection, bad: &mut dyn FnMut(String)) -> Resul
                 bad(format!("{what} {id}"));
             }
         }
+    }
+    if !has_column(conn, "indexes", "data")? {
+        return Ok(());
     }
     let sources: Vec<crate::ids::SourceId> = conn
         .prepare("SELECT source FROM indexes")?

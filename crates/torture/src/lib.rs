@@ -7,6 +7,7 @@
 //! said.
 
 mod half;
+mod old;
 mod place;
 mod prng;
 mod scenarios;
@@ -15,6 +16,7 @@ mod writer;
 
 use std::path::PathBuf;
 
+pub use old::{OLD, Old};
 pub use prng::Prng;
 pub use scenarios::SCENARIOS;
 

@@ -154,7 +154,11 @@ fn open(context: &Context) -> Result<Ledger> {
     };
     match (Ledger::open(&context.settings.ledger.value), readable) {
         (Ok(ledger), _) => Ok(ledger),
-        (Err(error), Some(readable)) if error.trouble() == Trouble::ReadOnly => Ok(readable),
+        (Err(error), Some(readable))
+            if matches!(error.trouble(), Trouble::ReadOnly | Trouble::DiskFull) =>
+        {
+            Ok(readable)
+        }
         (Err(error), _) => Err(error.into()),
     }
 }

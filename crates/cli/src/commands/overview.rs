@@ -19,7 +19,9 @@ struct Overview<'a> {
 
 pub(super) fn run(context: &mut Context) -> Result<()> {
     let mut ledger = match context.open_to_collect() {
-        Err(error) if error.trouble() == Some(Trouble::ReadOnly) => return as_it_is(context),
+        Err(error) if matches!(error.trouble(), Some(Trouble::ReadOnly | Trouble::DiskFull)) => {
+            return as_it_is(context);
+        }
         opened => opened?,
     };
     let report = sync::gather(context, &mut ledger)?;

@@ -110,3 +110,64 @@ fn a_log_that_cannot_be_opened_is_not_passed_over() {
     assert!(run.stderr.contains("are in its write-ahead log"), "{run}");
     assert!(run.stderr.contains("hint: copy the ledger together with"), "{run}");
 }
+
+/// `chmod 444`, one read, `chmod 600`: nothing is left that keeps the ledger from being written to.
+#[test]
+fn a_file_that_was_read_only_for_a_while() {
+    let home = collected();
+    close(&home, 0o700, 0o444, NOBODY);
+    for command in ["sessions", "sessions --no-sync", "status"] {
+        let Some(run) = run(&home, &format!("{command} --ledger kept/ledger.db")) else {
+            println!("skipped: nobody without rights can be had here");
+            return;
+        };
+        assert_eq!(run.code, 0, "{command}: {run}");
+    }
+    assert!(!home.path("kept/ledger.db-shm").exists(), "shared memory was left beside it");
+    close(&home, 0o700, 0o600, NOBODY);
+    let Some(synced) = run(&home, "sync --ledger kept/ledger.db") else { return };
+    assert_eq!(synced.code, 0, "{synced}");
+
+    // Earlier releases left these; they are given the mode that they should have.
+    let leave = |owner: u32| {
+        for name in ["kept/ledger.db-wal", "kept/ledger.db-shm"].map(|name| home.path(name)) {
+            let _ = fs::remove_file(&name);
+            fs::write(&name, []).unwrap();
+            fs::set_permissions(&name, Permissions::from_mode(0o444)).unwrap();
+            if rustix::process::geteuid().is_root() {
+                chown(&name, Some(owner), Some(owner)).unwrap();
+            }
+        }
+    };
+    leave(NOBODY);
+    let Some(synced) = run(&home, "sync --ledger kept/ledger.db") else { return };
+    assert_eq!(synced.code, 0, "{synced}");
+
+    // Those of another user cannot be mended; the error names the first of them.
+    if rustix::process::geteuid().is_root() {
+        leave(0);
+        let Some(refused) = run(&home, "sync --ledger kept/ledger.db") else { return };
+        assert_eq!(refused.code, 2, "{refused}");
+        assert!(refused.stderr.contains("ledger.db-wal"), "{refused}");
+    }
+}
+
+/// A ledger of an older version that cannot be brought up to date where it is.
+#[test]
+fn an_old_ledger_in_a_folder_that_cannot_be_written_to() {
+    for old in quipu_torture::OLD {
+        let home = collected();
+        fs::write(home.path("kept/ledger.db"), old.ledger()).unwrap();
+        close(&home, 0o500, 0o400, NOBODY);
+        let before = files(&home.path("kept"));
+        for command in ["sessions", "status", "restore --all --to free/out"] {
+            let Some(run) = run(&home, &format!("{command} --ledger kept/ledger.db")) else {
+                println!("skipped: nobody without rights can be had here");
+                return;
+            };
+            assert_eq!(run.code, 0, "{}: {command}: {run}", old.name);
+        }
+        assert!(before == files(&home.path("kept")), "something was changed, or left beside it");
+        close(&home, 0o700, 0o600, 0);
+    }
+}

@@ -24,9 +24,6 @@ pub(super) struct Summary {
     pub(super) ledger_id: String,
 }
 
-/// From this version of truth on, what is not compressed has checksums, too.
-const SUMMED: i64 = 2;
-
 /// Checks the copy at `path`, which people know as `name`. `progress` is told how many of how many
 /// bytes are checked.
 pub(super) fn check(
@@ -43,7 +40,7 @@ pub(super) fn check(
     inspect_inside(&conn, name, bytes, progress).map_err(|error| match error {
         // What SQLite cannot read is damage, wherever it stumbles over it.
         Error::Sqlite(error) => unsound(brief(&error.to_string())),
-        Error::Damaged { what } => unsound(what),
+        Error::Damaged { what } | Error::Shape { what, .. } => unsound(what),
         error => error,
     })
 }
@@ -77,6 +74,7 @@ fn inspect_inside(
     if first != "ok" {
         return Err(Error::damaged(brief(&first)));
     }
+    schema::rehearse(conn)?;
     let mut damaged = None;
     verify::open_all(conn, &mut |bad| _ = damaged.get_or_insert(bad), &mut |done| {
         progress(done.min(bytes), bytes);
@@ -87,12 +85,10 @@ fn inspect_inside(
             bad.first_seq, bad.last_seq
         )));
     }
-    if found >= SUMMED {
-        let mut damaged = None;
-        sums::check_all(conn, &mut |bad| _ = damaged.get_or_insert(bad))?;
-        if let Some(bad) = damaged {
-            return Err(Error::damaged(format!("{bad} is not what was stored")));
-        }
+    let mut damaged = None;
+    sums::check_all(conn, &mut |bad| _ = damaged.get_or_insert(bad))?;
+    if let Some(bad) = damaged {
+        return Err(Error::damaged(format!("{bad} is not what was stored")));
     }
     progress(bytes, bytes);
     let count = |query| number(query).map(i64::cast_unsigned);

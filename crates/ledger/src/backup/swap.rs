@@ -193,6 +193,7 @@ impl Old {
     /// Has the log written back and removed, and locks everybody out.
     fn close_off(path: &Path, in_use: impl Fn() -> Error) -> Result<Old> {
         let unreadable = || Ok(Old { conn: None, known: Known::default() });
+        crate::room::check(path)?;
         let opened = Opened::at(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -297,9 +298,8 @@ fn adopt(
     conn.pragma_update(None, "journal_mode", "MEMORY")?;
     let still_forgotten = forgotten(&conn)?;
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let version = tx.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if version < schema::truth_version() {
-        schema::migrate_truth(&tx, version)?;
+    if !schema::is_newest(&tx)? {
+        schema::migrate_truth(&tx)?;
     }
     let remembered = list::of(&tx)?;
     tx.execute("UPDATE ledger SET epoch = ?1", [uuid::Uuid::new_v4().to_string()])?;

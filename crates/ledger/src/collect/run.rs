@@ -242,7 +242,7 @@ impl Readers<'_> {
         step_back();
         let mut ledger = match &self.empty {
             Some(empty) => Ledger::in_memory(empty, &self.path),
-            None => Ledger::open_read_only(&self.path),
+            None => Ledger::open_up_to_date(&self.path),
         };
         let mut reader = Reader::default();
         loop {

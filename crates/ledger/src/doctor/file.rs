@@ -11,6 +11,7 @@ use super::{Check, Patient};
 use crate::beside::{beside, log_length};
 use crate::ledger::Ledger;
 use crate::place;
+use crate::schema::Shape;
 use crate::wire::Severity;
 use crate::{Error, Result, schema};
 
@@ -28,7 +29,7 @@ const FAULTS: usize = 100;
 
 /// Opens the ledger for reading, or says why it cannot be opened.
 pub(super) fn open(path: &Path, findings: &mut Findings) -> Option<Ledger> {
-    let error = match Ledger::open_read_only(path) {
+    let error = match Ledger::open_up_to_date(path) {
         Ok(ledger) => return Some(ledger),
         Err(error) => error,
     };
@@ -44,7 +45,12 @@ pub(super) fn open(path: &Path, findings: &mut Findings) -> Option<Ledger> {
         }
         Error::Older { .. } => findings.warning(
             error.to_string(),
-            "run `quipu sync` to bring it up to date, then check again",
+            "run `quipu sync` to bring it up to date, then check again; of a backup, restore a copy \
+             (`quipu backup --restore FILE --ledger NEW`) and check that",
+        ),
+        Error::NoRoom { .. } => findings.error(
+            format!("the ledger cannot be checked: {error}"),
+            "make room on that disk, then check again; nothing is wrong with what is in the ledger",
         ),
         Error::NotALedger { .. } => findings.error(error.to_string(), RESCUE),
         Error::Io { source, .. } => findings.error(
@@ -170,21 +176,24 @@ fn shape(conn: &Connection, findings: &mut Findings) -> Result<()> {
     if truth != schema::truth_version() {
         return Ok(());
     }
-    let expected = {
-        let mut fresh = Connection::open_in_memory()?;
-        let tx = fresh.transaction()?;
-        schema::migrate_truth(&tx, 0)?;
-        schema::create_projection(&tx)?;
-        tx.commit()?;
-        objects(&fresh)?
-    };
-    let found = objects(conn)?;
+    let mut fresh = Connection::open_in_memory()?;
+    let tx = fresh.transaction()?;
+    schema::create_truth(&tx)?;
+    schema::create_projection(&tx)?;
+    tx.commit()?;
+    let (expected, found) = (objects(&fresh)?, objects(conn)?);
     let derived = schema::projection_tables(conn)?;
     let mut other = Tally::default();
+    // Tables of truth may have been altered on their way here: what they are counts.
+    let truth = |conn| Shape::of(conn, schema::TRUTH_TABLES);
+    if let Some(difference) = truth(&fresh)?.difference(&truth(conn)?) {
+        other.add(|| difference);
+    }
     for object in expected
         .iter()
         .filter(|object| !found.contains(object))
         .chain(found.iter().filter(|object| !expected.contains(object)))
+        .filter(|object| !object.is_truth)
     {
         // The tables of another version look otherwise, and are made anew.
         if is_current || !derived.contains(&object.table) {
@@ -200,15 +209,20 @@ struct Object {
     name: String,
     table: String,
     sql: Option<String>,
+    /// A table of truth, or an index of one.
+    is_truth: bool,
 }
 
 fn objects(conn: &Connection) -> Result<Vec<Object>> {
     // What a person's own tools added (Datasette's, ANALYZE's) is none of our business.
     let mut statement = conn.prepare(
-        "SELECT name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",
+        "SELECT name, tbl_name, sql, type IN ('table', 'index') FROM sqlite_schema
+          WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",
     )?;
     let objects = statement.query_map([], |row| {
-        Ok(Object { name: row.get(0)?, table: row.get(1)?, sql: row.get(2)? })
+        let table: String = row.get(1)?;
+        let is_truth = row.get(3)? && schema::TRUTH_TABLES.contains(&table.as_str());
+        Ok(Object { name: row.get(0)?, table, sql: row.get(2)?, is_truth })
     })?;
     Ok(objects.collect::<Result<_, _>>()?)
 }

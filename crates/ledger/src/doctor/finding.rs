@@ -94,6 +94,7 @@ impl Findings {
         }
         let advice = match error.trouble() {
             crate::Trouble::Busy => "try again when the other process is done",
+            crate::Trouble::DiskFull => "make room on the disk, then check again",
             _ => RESCUE,
         };
         self.error(what, advice);

@@ -33,7 +33,7 @@ pub fn status(ledger: &Ledger, roots: &[RootPath]) -> Result<Status> {
 pub fn status_without_ledger(path: &Path, roots: &[RootPath]) -> Result<Status> {
     let mut conn = Connection::open_in_memory()?;
     let tx = conn.transaction()?;
-    schema::migrate_truth(&tx, 0)?;
+    schema::create_truth(&tx)?;
     schema::create_projection(&tx)?;
     tx.commit()?;
     let ledger = LedgerStatus {

@@ -13,7 +13,7 @@ use crate::fresh::is_about_access;
 use crate::ids::SessionRow;
 use crate::ledger::Ledger;
 use crate::project::rebuild;
-use crate::{Error, Result, query};
+use crate::{Error, Result, Trouble, query};
 
 /// Opens a ledger to look at its sessions, as it is at this moment. If the projection has not
 /// followed what was appended and the ledger is in use, it is brought up to that first; a copy is
@@ -50,8 +50,10 @@ fn open_when(
             return Ok((ledger, true));
         }
         match Store::open(path).and_then(|mut store| store.settle()) {
-            // Without leave to write, what there is has to do.
-            Err(error) if is_about_access(&error) => return Ok((ledger, true)),
+            // A process that may not write, or has no room to, reads what there is.
+            Err(error) if is_about_access(&error) || error.trouble() == Trouble::DiskFull => {
+                return Ok((ledger, true));
+            }
             settled => settled?,
         }
     }

@@ -11,7 +11,8 @@ use crate::{Outcome, Scenario, Setting};
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "full-disk",
     faults: "F11 F12",
-    what: "a disk of a few megabytes fills up during sync and backup, and is freed again",
+    what: "a disk of a few megabytes fills up during sync and backup, and is freed again; what is on \
+           a full disk is read",
     run,
 };
 
@@ -30,6 +31,76 @@ mount -o remount,size=64m data
 mkdir kept
 cp data/ledger.db* kept/
 "#;
+
+/// Reads a ledger with every amount of free room. `FREE` are kilobytes, `DISK` mounts `data`. Each
+/// line of `codes` is: kilobytes, command, how it ended.
+const READING: &str = r#"
+set -u
+mkdir seed && cp data/ledger.db* seed/
+DISK || exit 77
+cp seed/ledger.db data/ && : >data/ledger.db.lock && : >data/ledger.db.wait
+for free in FREE; do
+    dd if=/dev/zero of=data/fill bs=1k 2>/dev/null
+    truncate -s -${free}K data/fill
+    for command in "status" "sessions" "sessions --no-sync" "usage" "search e" "doctor" "cursors" \
+        "restore --all --to given.$free" "backup copy.$free.db" "sync"; do
+        "$QUIPU" $command >out 2>err
+        echo $free $? $command >>codes
+        { echo "$free $command"; cat out err; } >>told
+        rm -f data/ledger.db-shm
+    done
+    cmp seed/ledger.db data/ledger.db && [ ! -s data/ledger.db-wal ] || cp seed/ledger.db data/
+    rm -f data/fill data/ledger.db-*
+done
+"#;
+
+/// Whose blocks have which size.
+const DISKS: [(&str, &str); 2] = [
+    ("tmpfs", "mount -t tmpfs -o size=4m none data"),
+    // Blocks smaller than SQLite's pages of shared memory: what it thinks to have may not be there.
+    (
+        "blocks of 1 KiB",
+        "truncate -s 6M image && mkfs.ext4 -q -b 1024 -m 0 image && mount -o loop image data",
+    ),
+];
+
+/// Reads on full disks. How many commands there were, and which disks could not be had.
+fn read_all(setting: &Setting) -> Result<(u64, Vec<&'static str>)> {
+    let (mut runs, mut absent) = (0, Vec::new());
+    let free: Vec<String> = match setting.effort {
+        crate::Effort::Small => [0, 8, 36].iter().map(ToString::to_string).collect(),
+        crate::Effort::Full(_) => (0..=64).map(|n| n.to_string()).collect(),
+    };
+    for (name, disk) in DISKS {
+        let place = Place::new(setting)?;
+        let mut writer = Writer::new(&place, setting.seed)?;
+        writer.lines(&place, 20)?;
+        place.json(&["sync"])?;
+        writer.lines(&place, 2)?;
+        let script = READING.replace("DISK", disk).replace("FREE", &free.join(" "));
+        match in_namespace(&place, &script)? {
+            Some(run) if run.code == Some(0) => {}
+            Some(run) if run.code != Some(77) => anyhow::bail!("the script failed: {run:?}"),
+            _ => {
+                absent.push(name);
+                continue;
+            }
+        }
+        let told = fs::read_to_string(place.at("told"))?;
+        for line in fs::read_to_string(place.at("codes"))?.lines() {
+            let is_sync = line.ends_with("sync") && !line.contains("no-sync");
+            let code = line.split(' ').nth(1);
+            let is_fine = code == Some("0") || (is_sync && code == Some("2"));
+            ensure!(is_fine, "{name}: {line}\n{told}");
+            runs += 1;
+        }
+        // Nothing is wrong with the ledger.
+        ensure!(!told.contains("in its place"), "{name}: to be replaced:\n{told}");
+        ensure!(!told.contains("the disk failed"), "{name}: {told}");
+        place.check(writer.complete())?;
+    }
+    Ok((runs, absent))
+}
 
 fn run(setting: &Setting) -> Result<Outcome> {
     let (mut runs, mut refused) = (0, 0);
@@ -60,8 +131,15 @@ fn run(setting: &Setting) -> Result<Outcome> {
         runs += 1;
         size += step;
     }
-    let what = format!("{runs} disks; {refused} commands refused, complete once there was room");
-    Ok(Outcome::Held { runs, what })
+    let (read, absent) = read_all(setting)?;
+    let mut what = format!(
+        "{runs} disks; {refused} commands refused, complete once there was room; {read} answered \
+         without room"
+    );
+    if !absent.is_empty() {
+        what.push_str(&format!("; cannot be mounted here: {}", absent.join(", ")));
+    }
+    Ok(Outcome::Held { runs: runs + read, what })
 }
 
 /// How a run ended: it worked, or said that the disk is full.

@@ -31,7 +31,7 @@ impl Sync<'_> {
         tasks: &[Task],
         seen: &mut Seen,
     ) -> Result<usize, Stop> {
-        let ours = Ledger::open_read_only(self.ledger.path())?;
+        let ours = Ledger::open_up_to_date(self.ledger.path())?;
         let mut writer = Writer::new(self.roots, jobs, self.forgotten, self.report);
         let has_changed = Cell::new(false);
         let mut work = Work::default();

@@ -1,0 +1,82 @@
+//! What tables look like, whatever the statements that made them: columns that were added later stand
+//! at the end of a table, and mean the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rusqlite::Connection;
+
+use crate::Result;
+
+/// Tables, and what each consists of.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Shape(BTreeMap<String, BTreeSet<String>>);
+
+impl Shape {
+    /// Describes those of `tables` that there are.
+    pub(crate) fn of(conn: &Connection, tables: &[&str]) -> Result<Shape> {
+        let mut shape = BTreeMap::new();
+        for table in tables {
+            let mut parts = BTreeSet::new();
+            // What is said of a column is what constrains its values; a default does not.
+            let mut columns = conn.prepare_cached(
+                "SELECT format('column %s %s%s%s', name, type, iif(\"notnull\", ' NOT NULL', ''),
+                               iif(pk, ' PRIMARY KEY ' || pk, ''))
+                   FROM pragma_table_xinfo(?1)",
+            )?;
+            let mut indexes = conn.prepare_cached(
+                "SELECT format('%sindex of %s%s', iif(i.\"unique\", 'unique ', ''),
+                               (SELECT group_concat(name, ', ') FROM pragma_index_info(i.name)),
+                               iif(i.partial, ', partial', ''))
+                   FROM pragma_index_list(?1) i",
+            )?;
+            for statement in [&mut columns, &mut indexes] {
+                for part in statement.query_map([table], |row| row.get(0))? {
+                    parts.insert(part?);
+                }
+            }
+            if !parts.is_empty() {
+                shape.insert((*table).to_owned(), parts);
+            }
+        }
+        Ok(Shape(shape))
+    }
+
+    /// What first keeps `other` from being this, in words.
+    pub(crate) fn difference(&self, other: &Shape) -> Option<String> {
+        for (table, parts) in &self.0 {
+            let Some(found) = other.0.get(table) else {
+                return Some(format!("table {table} is missing"));
+            };
+            if let Some(part) = parts.difference(found).next() {
+                return Some(format!("table {table} lacks {part}"));
+            }
+            if let Some(part) = found.difference(parts).next() {
+                return Some(format!("table {table} has {part}, which is not quipu's"));
+            }
+        }
+        None
+    }
+}
+
+/// Whether a table has that column. False if there is no such table.
+pub(crate) fn has_column(conn: &Connection, table: &str, column: &str) -> Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM pragma_table_xinfo(?1) WHERE name = ?2)";
+    Ok(conn.prepare_cached(sql)?.query_row([table, column], |row| row.get(0))?)
+}
+
+/// Makes the tables and indexes of `from` in `to`, without rows.
+pub(super) fn copy(from: &Connection, to: &Connection, tables: &[&str]) -> Result<()> {
+    let mut statement = from.prepare(
+        "SELECT sql FROM sqlite_schema
+          WHERE type = ?1 AND tbl_name = ?2 AND sql IS NOT NULL
+          ORDER BY name",
+    )?;
+    for kind in ["table", "index"] {
+        for table in tables {
+            for sql in statement.query_map([kind, table], |row| row.get::<_, String>(0))? {
+                to.execute_batch(&sql?)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,203 @@
+//! Ledgers and backups of every shape that truth ever had: brought up to date whole or not at all,
+//! restored, and read where they stay as they are.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::child;
+use crate::home::*;
+use quipu_ledger::{Error, Filter, Generations, Ledger, Trouble, What};
+use quipu_torture::{OLD, Old, Prng};
+
+/// Puts a ledger of an older version into a home, alone.
+fn put(home: &Home, old: &Old) {
+    let folder = home.ledger_path().parent().unwrap().to_owned();
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder).unwrap();
+    fs::write(home.ledger_path(), old.ledger()).unwrap();
+}
+
+fn home_of(old: &Old) -> Home {
+    let home = Home::quick();
+    put(&home, old);
+    home
+}
+
+/// A backup of it: the same pages in one file that needs no log.
+fn backup_of(home: &Home, old: &Old) -> std::path::PathBuf {
+    let backup = home.scratch("backup.db");
+    fs::write(&backup, old.backup()).unwrap();
+    fs::set_permissions(&backup, fs::Permissions::from_mode(0o600)).unwrap();
+    backup
+}
+
+fn expected(old: &Old) -> BTreeMap<String, Vec<u8>> {
+    files(&old.files())
+}
+
+/// The ledger is of today, has everything that it had, and goes on.
+#[track_caller]
+fn check_complete(home: &Home, old: &Old) {
+    let name = old.name;
+    home.sync();
+    assert_eq!(home.one::<i64>("PRAGMA user_version"), 4, "{name}");
+    let records = "SELECT count(*) FROM records WHERE generation <> 1";
+    assert_eq!(home.one::<i64>(records), old.records as i64, "{name}");
+    let restored = home.restored(Generations::All);
+    let (restored, expected): (Vec<_>, Vec<_>) =
+        (restored.iter().collect(), expected(old).into_iter().collect());
+    assert_eq!(
+        restored.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(),
+        expected.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(),
+        "{name}"
+    );
+    for ((path, bytes), (_, old)) in restored.iter().zip(&expected) {
+        assert!(*bytes == old, "{name}: other bytes of {path} came back");
+    }
+    home.assert_sound();
+}
+
+/// Lines, a torn end, a copy and a rewrite: what is stored in the columns that came late.
+#[track_caller]
+fn check_goes_on(home: &Home, old: &Old) {
+    let path = |number: u32| format!(".claude/projects/-p/{}.jsonl", uuid(number));
+    let lines: String = (1..20).map(|n| line("user", &uuid(n), None, "fresh")).collect();
+    home.write(&path(1), format!("{lines}{{\"torn"));
+    home.write(&path(2), &lines);
+    home.sync();
+    home.replace(&path(1), lines.replacen("fresh", "other", 1));
+    home.sync();
+    home.sync();
+    home.assert_sound();
+    home.assert_rebuilds();
+    let diagnosis = quipu_ledger::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
+    assert!(diagnosis.ok, "{}: {:?}", old.name, diagnosis.findings);
+}
+
+#[test]
+fn f4_every_old_ledger_becomes_one_of_today() {
+    for old in OLD {
+        let home = home_of(old);
+        let ids: String = home.one("SELECT ledger_id || epoch FROM ledger");
+        check_complete(&home, old);
+        assert_eq!(home.one::<String>("SELECT ledger_id || epoch FROM ledger"), ids);
+        check_goes_on(&home, old);
+    }
+}
+
+#[test]
+fn f4_every_old_ledger_survives_kills() {
+    let mut prng = Prng::new(4);
+    for old in OLD {
+        let home = home_of(old);
+        for _ in 0..4 {
+            put(&home, old);
+            child::kill_after(&home, "collect", Duration::from_micros(prng.below(50_000)));
+            let version = home.one::<i64>("PRAGMA user_version");
+            assert!(version == 4 || version == old.version, "{}: version {version}", old.name);
+            check_complete(&home, old);
+        }
+    }
+}
+
+#[test]
+fn f4_every_old_backup_is_restored() {
+    for old in OLD {
+        let home = Home::quick();
+        home.open();
+        let backup = backup_of(&home, old);
+        let prepared =
+            quipu_ledger::prepare_restore(&home.ledger_path(), &backup, false, &mut |_| {})
+                .unwrap_or_else(|error| panic!("{}: {error}", old.name));
+        assert_eq!(prepared.records(), old.records, "{}", old.name);
+        prepared.swap().unwrap();
+        check_complete(&home, old);
+        check_goes_on(&home, old);
+    }
+}
+
+/// A backup stays as it is, whichever version wrote it, and is read all the same.
+#[test]
+fn f22_every_old_backup_is_read_as_it_is() {
+    for old in OLD {
+        let home = Home::quick();
+        fs::create_dir_all(home.folder()).unwrap();
+        let backup = backup_of(&home, old);
+        let before = fs::read(&backup).unwrap();
+        let reader = quipu_ledger::open_to_read(&backup, "here")
+            .unwrap_or_else(|error| panic!("{}: {error:?}", old.name));
+        let sessions = quipu_ledger::sessions(&reader.ledger, &Filter::default(), None).unwrap();
+        assert!(sessions.total > 0, "{}", old.name);
+        let to = home.scratch("given");
+        quipu_ledger::restore(&reader.ledger, What::All, &to, Generations::All).unwrap();
+        assert!(files(&to) == expected(old), "{}: other bytes came back", old.name);
+        drop(reader);
+        assert!(before == fs::read(&backup).unwrap(), "{}: it was written to", old.name);
+        let left: Vec<String> = files(home.folder()).into_keys().collect();
+        assert!(
+            left.iter().all(|name| name == "backup.db" || name.starts_with("given/")),
+            "{left:?}"
+        );
+    }
+}
+
+/// Earlier releases raised ledgers of an earlier shape without completing them.
+#[test]
+fn a_ledger_that_was_raised_without_what_it_lacked_is_completed() {
+    for old in OLD.iter().filter(|old| ["v1-first", "v2-first", "v2-second"].contains(&old.name)) {
+        let home = home_of(old);
+        let sql = home.sql();
+        for (version, step) in [
+            (2, include_str!("../../src/schema/truth_v2.sql")),
+            (3, include_str!("../../src/schema/truth_v3.sql")),
+            (4, include_str!("../../src/schema/truth_v4.sql")),
+        ] {
+            if version > old.version {
+                sql.execute_batch(step).unwrap();
+            }
+        }
+        sql.pragma_update(None, "user_version", 4).unwrap();
+        drop(sql);
+        let outcome = Ledger::open_read_only(&home.ledger_path());
+        assert!(matches!(outcome, Err(Error::Older { .. })), "{}: {outcome:?}", old.name);
+        check_complete(&home, old);
+        check_goes_on(&home, old);
+    }
+}
+
+/// What no quipu made cannot be completed: it is not begun.
+#[test]
+fn a_ledger_of_an_unknown_shape_is_left_untouched() {
+    let changes = [
+        ("DROP TABLE forgotten", "table forgotten is missing"),
+        ("ALTER TABLE pending RENAME COLUMN added_at TO at", "table pending lacks column added_at"),
+        ("ALTER TABLE records ADD COLUMN theirs TEXT", "column theirs"),
+        ("DROP INDEX sources_by_path", "lacks unique index of format, root, path"),
+        ("CREATE TABLE unread (a)", "already exists"),
+    ];
+    for old in OLD.iter().filter(|old| ["v1", "v2"].contains(&old.name)) {
+        for (change, words) in changes {
+            let home = home_of(old);
+            home.sql().execute_batch(change).unwrap();
+            let before = fs::read(home.ledger_path()).unwrap();
+            let error = Ledger::open(&home.ledger_path()).unwrap_err();
+            assert!(matches!(error, Error::Shape { version, .. } if version == old.version));
+            assert!(error.to_string().contains(words), "{change}: {error}");
+            assert!(before == fs::read(home.ledger_path()).unwrap(), "{change}: it was changed");
+
+            let mut backup = before.clone();
+            backup[18..20].copy_from_slice(&[1, 1]);
+            let from = home.scratch("backup.db");
+            fs::write(&from, &backup).unwrap();
+            let other = home.scratch("other/ledger.db");
+            let refused = quipu_ledger::prepare_restore(&other, &from, false, &mut |_| {});
+            let error = refused.map(|_| ()).unwrap_err();
+            assert_eq!(error.trouble(), Trouble::Damaged, "{change}: {error}");
+            assert!(error.to_string().contains(words), "{change}: {error}");
+            assert!(!Path::new(&other).exists());
+        }
+    }
+}

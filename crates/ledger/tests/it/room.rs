@@ -1,0 +1,111 @@
+//! A ledger on a disk without room: it is read, or the error says to make room.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::home::*;
+use quipu_ledger::{Error, Ledger, Patience, Trouble, Whose};
+
+/// A small disk in memory. It is unmounted at the end.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn mount(home: &Home) -> Option<Disk> {
+        let folder = home.scratch("disk");
+        fs::create_dir_all(&folder).unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(&folder);
+        if mount.output().is_ok_and(|mount| mount.status.success()) {
+            return Some(Disk(folder));
+        }
+        println!("skipped: nothing can be mounted here");
+        None
+    }
+
+    fn ledger(&self) -> PathBuf {
+        self.0.join("ledger.db")
+    }
+
+    /// Leaves so much room.
+    fn fill(&self, free: u64) {
+        let path = self.0.join("fill");
+        let _ = fs::remove_file(&path);
+        let _ = std::io::copy(&mut std::io::repeat(7), &mut fs::File::create(&path).unwrap());
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        file.set_len(file.metadata().unwrap().len().saturating_sub(free)).unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+const MAIN: &str = ".claude/projects/-p/640ab4c7-d010-4b20-a591-b7172ef08e66.jsonl";
+
+fn advice(home: &Home, path: &Path) -> (bool, String) {
+    let diagnosis = quipu_ledger::doctor(path, &home.roots(), false, &mut |_| {});
+    let advice = diagnosis.findings.iter().map(|finding| finding.advice.as_str());
+    (diagnosis.ok, advice.collect::<Vec<_>>().join("\n"))
+}
+
+#[test]
+fn f11_a_sound_ledger_is_read_without_room() {
+    let home = Home::quick();
+    home.write(MAIN, line("user", &uuid(1), None, "alpha"));
+    home.sync();
+    let Some(disk) = Disk::mount(&home) else { return };
+    fs::copy(home.ledger_path(), disk.ledger()).unwrap();
+    home.append(MAIN, line("user", &uuid(2), None, "beta"));
+    for free in (0..=64).step_by(4) {
+        disk.fill(free << 10);
+        let mut reader = quipu_ledger::open_to_read(&disk.ledger(), "here").unwrap();
+        let freshness = reader.refresh(&home.roots(), "here", Patience::Long, &mut |_| {}).unwrap();
+        assert_eq!(reader.whose, Whose::NoRoom, "{free} KiB");
+        assert!(freshness.fresh_as_of > 0);
+        let hits: i64 = quipu_ledger::sessions(&reader.ledger, &Default::default(), None)
+            .map(|sessions| sessions.total as i64)
+            .unwrap();
+        assert_eq!(hits, 1);
+        drop(reader);
+        let (ok, advice) = advice(&home, &disk.ledger());
+        assert!(ok, "{free} KiB: {advice}");
+        let refused = Ledger::open(&disk.ledger())
+            .and_then(|mut ledger| quipu_ledger::collect(&mut ledger, &home.roots(), &mut |_| {}));
+        assert_eq!(refused.map(|_| ()).unwrap_err().trouble(), Trouble::DiskFull, "{free} KiB");
+        fs::remove_file(disk.0.join("fill")).unwrap();
+        fs::copy(home.ledger_path(), disk.ledger()).unwrap();
+    }
+}
+
+/// A log whose records are not in the file is not passed over.
+#[test]
+fn f11_a_log_that_has_no_room_is_not_passed_over() {
+    let home = Home::quick();
+    home.write(MAIN, line("user", &uuid(1), None, "alpha"));
+    home.sync();
+    let Some(disk) = Disk::mount(&home) else { return };
+    // While another process has it open, the log stays.
+    let other = home.sql();
+    other.query_row("SELECT count(*) FROM records", [], |_| Ok(())).unwrap();
+    home.append(MAIN, line("user", &uuid(2), None, "beta"));
+    home.sync();
+    for suffix in ["", "-wal"] {
+        let from = home.ledger_path().with_file_name(format!("ledger.db{suffix}"));
+        fs::copy(from, disk.0.join(format!("ledger.db{suffix}"))).unwrap();
+    }
+    drop(other);
+    assert!(fs::metadata(disk.0.join("ledger.db-wal")).unwrap().len() > 0);
+    disk.fill(0);
+    let error = Ledger::open_read_only(&disk.ledger()).unwrap_err();
+    assert!(matches!(error, Error::NoRoom { .. }), "{error:?}");
+    assert_eq!(error.trouble(), Trouble::DiskFull);
+    let (ok, advice) = advice(&home, &disk.ledger());
+    assert!(!ok && advice.contains("make room") && !advice.contains("in its place"), "{advice}");
+    fs::remove_file(disk.0.join("fill")).unwrap();
+    let ledger = Ledger::open_read_only(&disk.ledger()).unwrap();
+    let status = quipu_ledger::status(&ledger, &[]).unwrap();
+    assert_eq!(status.ledger.records, 2);
+}

@@ -1,0 +1,65 @@
+//! Ledgers of older versions. Those that an old release wrote, and those that its statements made of
+//! one: see the README beside them.
+
+use std::path::{Path, PathBuf};
+
+/// A ledger of an older version.
+#[derive(Debug)]
+pub struct Old {
+    /// Its version and shape.
+    pub name: &'static str,
+    /// Its version of truth.
+    pub version: i64,
+    /// How many records are in it, those of the journal not counted.
+    pub records: u64,
+    /// The folder of what it gives back.
+    files: &'static str,
+    packed: &'static [u8],
+}
+
+/// Below this folder are the fixtures.
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../ledger/tests/fixtures");
+
+macro_rules! old {
+    ($name:literal, $version:literal, $records:literal, $files:literal, $packed:literal) => {
+        Old {
+            name: $name,
+            version: $version,
+            records: $records,
+            files: $files,
+            packed: include_bytes!(concat!("../../ledger/tests/fixtures/", $packed)),
+        }
+    };
+}
+
+/// Every shape of every version of truth before the newest.
+pub const OLD: &[Old] = &[
+    old!("v1-first", 1, 78, "v1/files", "truth/v1-first.db.zst"),
+    old!("v1", 1, 78, "v1/files", "v1/ledger.db.zst"),
+    old!("v2-first", 2, 78, "v1/files", "truth/v2-first.db.zst"),
+    old!("v2-second", 2, 90, "truth/v2-second", "truth/v2-second.db.zst"),
+    old!("v2", 2, 78, "v1/files", "truth/v2.db.zst"),
+    old!("v3", 3, 78, "v1/files", "truth/v3.db.zst"),
+    old!("v3-second", 3, 90, "truth/v2-second", "truth/v3-second.db.zst"),
+];
+
+impl Old {
+    /// The bytes of the ledger.
+    pub fn ledger(&self) -> Vec<u8> {
+        zstd::decode_all(self.packed).unwrap_or_default()
+    }
+
+    /// The bytes of a backup of it: the same pages, in a file that is written without a log.
+    pub fn backup(&self) -> Vec<u8> {
+        let mut bytes = self.ledger();
+        if let Some(versions) = bytes.get_mut(18..20) {
+            versions.fill(1);
+        }
+        bytes
+    }
+
+    /// The folder of what it gives back, every generation of every file.
+    pub fn files(&self) -> PathBuf {
+        Path::new(FIXTURES).join(self.files)
+    }
+}
