@@ -1,7 +1,7 @@
 //! Sessions as an agent's own folder: what OpenClaw runs on, or where Claude Code looks.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -144,9 +144,12 @@ fn openclaw(
     Ok(report)
 }
 
+/// A larger index is none.
+const LARGEST_INDEX: u64 = 1 << 30;
+
 /// An index with these keys in it; those of other sessions stay.
 fn over(path: &Path, index: Fields) -> Result<Fields> {
-    let bytes = match fs::read(path) {
+    let bytes = match quipu_ledger::read_named_file(path, LARGEST_INDEX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(index),
         Err(error) => return Err(explain(Failure::Out(error), path)),
