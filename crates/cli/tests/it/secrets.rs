@@ -59,7 +59,6 @@ fn no_command_shows_or_keeps_a_secret() {
         "show plain",
         "tree plain",
         "usage",
-        "sql SELECT+count(*)+FROM+sessions",
         "export --all --to exported",
         "export --all --format openclaw --to back",
         "restore --all --generation all --to restored",
