@@ -53,9 +53,13 @@ pub(crate) struct UnknownKey {
     pub(crate) nearest: Option<String>,
 }
 
+/// A larger configuration file is none.
+pub(crate) const LARGEST: u64 = 16 << 20;
+
 /// Reads a configuration file.
 pub(crate) fn read(path: &Path) -> Result<Config> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let read = quipu_ledger::read_named_file(path, LARGEST);
+    let text = read.and_then(|bytes| std::io::read_to_string(&*bytes)).map_err(|error| {
         let what = format!("cannot read the configuration file {}", path.display());
         CommandError::from_source(anyhow::Error::new(error).context(what))
             .hint("name another one with --config, or unset QUIPU_CONFIG")

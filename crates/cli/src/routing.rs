@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use quipu_transcript::routing::openclaw;
 use quipu_transcript::routing::settings::{Said, Settings as Routing};
 
-use crate::config::Store;
+use crate::config::{LARGEST, Store};
 use crate::error::{CommandError, Result};
 use crate::paths::resolve;
 use crate::settings::Origin;
@@ -64,6 +64,8 @@ fn read(path: &Path) -> Result<Said> {
         CommandError::from_source(error.context(what))
             .hint("`store.openclaw_config` in quipu's configuration names it")
     };
-    let text = std::fs::read_to_string(path).map_err(|error| failed(error.into()))?;
+    let text = quipu_ledger::read_named_file(path, LARGEST)
+        .and_then(|bytes| std::io::read_to_string(&*bytes))
+        .map_err(|error| failed(error.into()))?;
     openclaw::read(&text).map_err(|error| failed(error.into()))
 }

@@ -18,6 +18,7 @@ mod damaged;
 mod doctor;
 mod error;
 pub mod export;
+mod foreign;
 mod forget;
 mod fresh;
 mod frozen;
@@ -51,6 +52,7 @@ pub use backup::{
 pub use collect::{Progress, Retention, RootPath, Selection, collect, collect_changed};
 pub use doctor::{DoctorProgress, doctor, doctor_waiting};
 pub use error::{Error, Result, Trouble};
+pub use foreign::read_named_file;
 pub use forget::{foresee, forget};
 pub use fresh::{Freshness, Patience, Reader, Whose, adopt, open_to_read, unprojected};
 pub use ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};

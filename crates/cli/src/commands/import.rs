@@ -44,7 +44,8 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let mut store = Store::open(&context.settings.ledger.value)?;
     let mut files = Vec::new();
     let mut bar = context.output.bar();
-    store.import(&folder, &mut |file| {
+    let roots: Vec<PathBuf> = context.roots().into_iter().map(|root| root.path).collect();
+    store.import_beside(&folder, &roots, &mut |file| {
         files.push(file);
         bar.sessions("importing", files.len() as u64, files.len() as u64);
     })?;

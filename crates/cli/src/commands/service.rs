@@ -253,9 +253,12 @@ fn run_all(programs: &[Program]) -> Result<(), Problem> {
     })
 }
 
+/// A larger file is no description of a service.
+const LARGEST: u64 = 1 << 20;
+
 /// A file that somebody else wrote is theirs.
 fn refuse_foreign(path: &Path, force: bool, what: &str) -> Result<()> {
-    match fs::read(path) {
+    match quipu_ledger::read_named_file(path, LARGEST) {
         Ok(bytes) => {
             let start =
                 String::from_utf8_lossy(bytes.get(..bytes.len().min(512)).unwrap_or(&bytes));
@@ -272,7 +275,7 @@ fn refuse_foreign(path: &Path, force: bool, what: &str) -> Result<()> {
 
 /// Writes a file as a whole, and the folders above it.
 fn write(path: &Path, text: &str) -> Result<()> {
-    if fs::read(path).is_ok_and(|bytes| bytes == text.as_bytes()) {
+    if quipu_ledger::read_named_file(path, LARGEST).is_ok_and(|bytes| bytes == text.as_bytes()) {
         return Ok(());
     }
     if let Some(folder) = path.parent() {

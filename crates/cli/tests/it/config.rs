@@ -232,6 +232,38 @@ fn a_file_that_was_asked_for_has_to_be_there() {
     ");
 }
 
+/// A pipe is not waited for, a device is not read without end, and a file is not read whatever its
+/// size.
+#[test]
+fn what_is_no_small_file_is_refused() {
+    let home = Home::small();
+    home.run("sync");
+    let pipe = home.path("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    home.write("huge", "");
+    let huge = std::fs::File::options().write(true).open(home.path("huge")).unwrap();
+    huge.set_len(1 << 40).unwrap();
+    for command in ["sync", "list", "status", "search x"] {
+        for (file, why) in [
+            ("pipe", "not a regular file"),
+            ("/dev/zero", "not a regular file"),
+            ("huge", "larger than 16777216 bytes"),
+        ] {
+            let run = home.run(&format!("{command} --config {file}"));
+            assert_eq!(run.code, 2, "{run}");
+            assert!(run.stderr.contains(why), "{run}");
+            assert!(run.stderr.contains("cannot read the configuration file"), "{run}");
+        }
+    }
+    for file in ["pipe", "/dev/zero", "huge"] {
+        let path = home.path(file);
+        home.write(FILE, format!("[store]\nopenclaw_config = {:?}\n", path.to_str().unwrap()));
+        let run = home.run("config show");
+        assert!(run.stderr.contains("cannot use the OpenClaw configuration"), "{run}");
+    }
+}
+
 #[test]
 fn without_a_home_the_ledger_has_to_be_named() {
     let home = Home::small();

@@ -27,6 +27,7 @@ mod refusals;
 mod restore;
 mod rows;
 mod search;
+mod secrets;
 mod senders;
 mod service;
 mod session;

@@ -4,9 +4,8 @@
 //! takes a look around (links, new names of known files, other files under known names) is left to
 //! it.
 
-use std::fs;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use quipu_transcript::format::{Claim, Format, Node, Part};
@@ -15,6 +14,7 @@ use rusqlite::Connection;
 use super::discover::{Discovery, Found, RootPath};
 use super::known::{self, Known};
 use crate::Result;
+use crate::foreign::{self, Meta};
 
 /// The files of these names and what is known of them. `None` if that cannot be told without a walk.
 pub(crate) fn find(
@@ -42,7 +42,7 @@ pub(crate) fn find(
         if part == Part::Database {
             return Ok(None);
         }
-        let Some(meta) = plain_file(path) else { return Ok(None) };
+        let Some(meta) = plain_file(&root.path, inside) else { return Ok(None) };
         let found = Found::named(index, inside.to_vec(), part, is_probe, &meta);
         let at = known::at(conn, root.format.name(), root.path.as_os_str().as_bytes(), inside)?;
         match at {
@@ -75,8 +75,8 @@ pub(crate) fn claimed(format: &dyn Format, path: &[u8]) -> Option<(Part, bool)> 
 }
 
 /// A regular file with one name that no link leads to.
-fn plain_file(path: &Path) -> Option<fs::Metadata> {
-    let meta = fs::symlink_metadata(path).ok()?;
-    let is_plain = meta.is_file() && meta.nlink() == 1;
-    (is_plain && fs::canonicalize(path).is_ok_and(|real| real == path)).then_some(meta)
+fn plain_file(root: &Path, inside: &[u8]) -> Option<Meta> {
+    let inside = Path::new(OsStr::from_bytes(inside));
+    let meta = foreign::Folder::root(root).and_then(|root| root.look_below(inside)).ok()?;
+    (meta.kind == foreign::Kind::File && meta.links == 1).then_some(meta)
 }

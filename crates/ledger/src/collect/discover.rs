@@ -8,7 +8,7 @@ mod skipped;
 mod walk;
 
 use std::ffi::OsStr;
-use std::fs::{self, Metadata};
+use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,9 @@ use quipu_transcript::format::{Format, Part};
 use super::retention::Retention;
 use super::select::Selection;
 pub(crate) use skipped::{MOST_LINKS, MOST_NAMED, Reason, Skipped, summarise};
-use walk::{Walk, denied_files};
+use walk::Walk;
+
+use crate::foreign::{FileId, Folder as Handle, Meta, denied_files};
 
 /// One place to look into, for one format.
 #[derive(Clone)]
@@ -51,18 +53,13 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    pub(crate) fn of(meta: &Metadata) -> Stat {
-        Stat {
-            device: meta.dev(),
-            inode: meta.ino(),
-            size: meta.size(),
-            mtime_ns: meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec()),
-            ctime_ns: meta.ctime().saturating_mul(1_000_000_000).saturating_add(meta.ctime_nsec()),
-        }
+    pub(crate) fn of(meta: &Meta) -> Stat {
+        let &Meta { device, inode, size, mtime_ns, ctime_ns, .. } = meta;
+        Stat { device, inode, size, mtime_ns, ctime_ns }
     }
 
     /// The file, whatever it holds.
-    pub(crate) fn file(&self) -> (u64, u64) {
+    pub(crate) fn file(&self) -> FileId {
         (self.device, self.inode)
     }
 }
@@ -93,9 +90,9 @@ impl Found {
         path: Vec<u8>,
         part: Part,
         is_probe: bool,
-        meta: &Metadata,
+        meta: &Meta,
     ) -> Found {
-        let (stat, links) = (Stat::of(meta), meta.nlink());
+        let (stat, links) = (Stat::of(meta), meta.links);
         Found { root, path, part, is_probe, stat, is_left_out: false, links, is_link: false }
     }
 }
@@ -156,8 +153,8 @@ pub(crate) fn discover(
 ) -> Discovery {
     let mut discovery = Discovery::default();
     let mut walked: HashSet<(&str, u64, u64)> = HashSet::default();
-    let mut files: HashMap<(u64, u64), usize> = HashMap::default();
-    let mut denied: Option<HashSet<(u64, u64)>> = None;
+    let mut files: HashMap<FileId, usize> = HashMap::default();
+    let mut denied: Option<HashSet<FileId>> = None;
     for (index, root) in roots.iter().enumerate() {
         let state = match fs::metadata(&root.path) {
             Ok(meta) if meta.is_dir() => {
@@ -174,18 +171,23 @@ pub(crate) fn discover(
             continue;
         }
         let canonical = fs::canonicalize(&root.path).unwrap_or_else(|_| root.path.clone());
+        let handle = Handle::root(&canonical);
         let mut walk = Walk {
             index,
             format: root.format,
             selection: root.selection,
             root: &canonical,
+            handle: handle.as_ref().ok(),
             roots,
             discovery: &mut discovery,
             folders: HashSet::default(),
             is_link: false,
         };
         let from = walk.discovery.found.len();
-        walk.folder(&canonical, Vec::new());
+        match &handle {
+            Ok(handle) => walk.folder(handle, &canonical, Vec::new()),
+            Err(error) => walk.skip_folder(Vec::new(), Reason::Unreadable(error.to_string())),
+        }
         let is_shut =
             discovery.skipped.iter().any(|skip| skip.root == index && skip.path.is_empty());
         if let (true, Some(state)) = (is_shut, discovery.roots.last_mut()) {
@@ -198,7 +200,9 @@ pub(crate) fn discover(
         for (position, found) in found.into_iter().enumerate() {
             let is_best = best.get(&found.stat.file()).is_none_or(|(_, _, best)| *best == position);
             if found.links > 1 {
-                let denied = denied.get_or_insert_with(|| denied_files(roots));
+                let denied = denied.get_or_insert_with(|| {
+                    denied_files(roots.iter().map(|root| root.path.as_path()))
+                });
                 if denied.contains(&found.stat.file()) {
                     discovery.skipped.push(Skipped {
                         root: index,
@@ -229,8 +233,8 @@ type Rank = (bool, bool, usize);
 
 /// Which of the files found is to be taken for each file there is: one file is collected once, under
 /// the best of its names.
-fn best_names(found: &[Found], is_known: impl Fn(&[u8]) -> bool) -> HashMap<(u64, u64), Rank> {
-    let mut best: HashMap<(u64, u64), Rank> = HashMap::default();
+fn best_names(found: &[Found], is_known: impl Fn(&[u8]) -> bool) -> HashMap<FileId, Rank> {
+    let mut best: HashMap<FileId, Rank> = HashMap::default();
     for (position, found) in found.iter().enumerate() {
         if found.links > 1 || found.is_link || best.contains_key(&found.stat.file()) {
             let rank = (!is_known(&found.path), found.is_link, position);

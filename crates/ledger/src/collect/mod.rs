@@ -52,7 +52,6 @@ pub(crate) use discover::{
 pub(crate) use forgotten::leave_out;
 pub(crate) use index::without_forgotten;
 pub(crate) use look::same_content;
-pub(crate) use read::open as open_source;
 pub use retention::Retention;
 pub(crate) use rows::{Dump, Dumped, dump};
 pub use select::Selection;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::discover::{Discovery, Found, Reason, RootPath, Skipped, absolute, path_bytes};
 use super::known::{self, Known};
+use crate::foreign::FileId;
 use crate::forget::FORGOTTEN;
 use foldhash::{HashMap, HashSet};
 
@@ -64,6 +65,8 @@ pub(crate) struct Job {
     pub(crate) path: Vec<u8>,
     pub(crate) absolute: PathBuf,
     pub(crate) is_probe: bool,
+    /// The file that was found there.
+    pub(crate) file: FileId,
     pub(crate) size: u64,
     /// What is known of it; `None` for a new source.
     pub(crate) known: Option<Known>,
@@ -224,6 +227,7 @@ impl Comparison<'_> {
                 path: found.path.clone(),
                 absolute: absolute(&root.path, &found.path),
                 is_probe: found.is_probe,
+                file: found.stat.file(),
                 size: found.stat.size,
                 known: source.cloned(),
             });
@@ -279,8 +283,7 @@ fn is_moved(root: &RootPath, known: &Known, found: &Found) -> bool {
     if (found.stat.mtime_ns, found.stat.size) == (known.stat.mtime_ns, known.stat.size) {
         return true;
     }
-    let path = absolute(&root.path, &found.path);
     known.head_length > 0
-        && super::read::head_of(root, &found.path, &path, known.head_length)
+        && super::read::head_of(root, &found.path, found.stat.file(), known.head_length)
             .is_some_and(|head| known::print(&head) == known.head)
 }

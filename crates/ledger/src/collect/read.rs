@@ -5,22 +5,19 @@
 //! in pieces, through the tail in the ledger.
 
 use std::cell::RefCell;
-use std::fs::{File, OpenOptions};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use quipu_transcript::entry::{Entry, Kind, Says};
 use quipu_transcript::format::{Format, Framing, Origin, Part};
-use quipu_transcript::names;
 use quipu_transcript::record;
 use rusqlite::Connection;
-use rustix::fs::OFlags;
 
 use super::batch::{Builder, Ends, Piece, Step};
 use super::decompress::{self, Unfolded};
-use super::discover::{Reason, RootPath, Stat};
+use super::discover::{Reason, RootPath, Stat, absolute};
 use super::known::HEAD;
 use super::lines::Cut;
 use super::look;
@@ -28,6 +25,7 @@ use super::plan::Job;
 use super::view::View;
 use crate::chunks::RecordReader;
 use crate::damaged::Damage;
+use crate::foreign::{self, FileId, Meta};
 use crate::forget::{Forgotten, Judge};
 use crate::{Error, Result};
 
@@ -82,13 +80,12 @@ pub(crate) fn read<'b>(
     builder: &mut Builder<'b>,
     work: &mut Work,
 ) -> Result<Outcome> {
-    let file = match open(&job.root_path, &job.absolute) {
+    let file = match foreign::open(&job.root_path, &job.absolute, job.file) {
         Ok(file) => file,
         Err(error) => return Ok(Outcome::Skipped(Reason::Unreadable(error.to_string()))),
     };
-    let stat = match file.metadata() {
-        Ok(meta) if meta.is_file() => Stat::of(&meta),
-        Ok(_) => return Ok(Outcome::Skipped(Reason::NotAFile)),
+    let stat = match Meta::of_file(&file) {
+        Ok(meta) => Stat::of(&meta),
         Err(error) => return Ok(Outcome::Skipped(Reason::Unreadable(error.to_string()))),
     };
     let is_compressed = format.is_compressed(&job.path);
@@ -145,24 +142,11 @@ pub(crate) fn read<'b>(
     }
 }
 
-/// Opens a source: for reading only, never waiting for the writer of a pipe, and only where it was
-/// discovered. A link that was swapped in since then leads nowhere.
-pub(crate) fn open(root: &Path, path: &Path) -> std::io::Result<File> {
-    let root = std::fs::canonicalize(root)?;
-    let path = std::fs::canonicalize(path)?;
-    let is_allowed = path
-        .strip_prefix(&root)
-        .is_ok_and(|inside| !names::is_denied(inside.as_os_str().as_bytes()));
-    if !is_allowed {
-        return Err(std::io::Error::other("it leads out of its root"));
-    }
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
-}
-
 /// The first kilobyte of what a file holds, or all of it.
 pub(crate) fn head(format: &dyn Format, job: &Job) -> Vec<u8> {
-    let Ok(file) = open(&job.root_path, &job.absolute) else { return Vec::new() };
+    let Ok(file) = foreign::open(&job.root_path, &job.absolute, job.file) else {
+        return Vec::new();
+    };
     if format.is_compressed(&job.path) {
         return decompress::head(&file, HEAD);
     }
@@ -174,10 +158,10 @@ pub(crate) fn head(format: &dyn Format, job: &Job) -> Vec<u8> {
 pub(crate) fn head_of(
     root: &RootPath,
     relative: &[u8],
-    path: &Path,
+    vetted: FileId,
     length: usize,
 ) -> Option<Vec<u8>> {
-    let file = open(&root.path, path).ok()?;
+    let file = foreign::open(&root.path, &absolute(&root.path, relative), vetted).ok()?;
     let head = if root.format.is_compressed(relative) {
         decompress::head(&file, length)
     } else {

@@ -7,7 +7,8 @@ use super::finding::{Findings, SYNC, Tally};
 use super::{Check, DoctorProgress, Patient};
 use crate::chunks::RecordReader;
 use crate::collect::known::{self, HEAD};
-use crate::collect::{View, absolute, open_source, path_bytes, same_content};
+use crate::collect::{View, absolute, path_bytes, same_content};
+use crate::foreign;
 use crate::forget::{Forgotten, Judge};
 use crate::wire::Severity;
 use crate::{Error, Result};
@@ -54,7 +55,8 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
             changed.add(name);
             unread = unread.saturating_add(found.stat.size - source.reached());
         } else if patient.is_deep && patient.is_whole && source.head_length <= HEAD {
-            let file = open_source(&root.path, &absolute(&root.path, &found.path));
+            let path = absolute(&root.path, &found.path);
+            let file = foreign::open(&root.path, &path, found.stat.file());
             let mut read = 0;
             let origin = root.format.origin(&source.first_path);
             let judge = Judge::new(&forgotten, root.format, &origin);

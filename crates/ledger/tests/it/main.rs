@@ -19,6 +19,7 @@ mod contexts;
 mod cron;
 mod damaged;
 mod doctor;
+mod doors;
 mod faults;
 mod files;
 mod forget;

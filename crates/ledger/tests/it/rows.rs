@@ -574,9 +574,151 @@ fn a_last_row_that_changes_in_place() {
 }
 
 #[test]
+fn a_last_row_that_changes_under_the_same_number_and_watermark() {
+    let home = Home::new();
+    loose(
+        &home,
+        23,
+        "CREATE TABLE transcript_rewrite_watermarks (session_id TEXT PRIMARY KEY, generation TEXT);
+         INSERT INTO transcript_rewrite_watermarks VALUES ('s', 'a'), ('t', 'x')",
+    );
+    grow(&home, "s", 0..10);
+    grow(&home, "t", 0..10);
+    sync(&home);
+    change(
+        &home,
+        &format!(
+            "UPDATE transcript_events SET event_json = '{}' WHERE session_id = 's' AND seq = 9",
+            event(9, "other")
+        ),
+    );
+    let report = sync(&home);
+    assert_eq!((report.records_added, report.rewritten), (1, 1));
+    assert_eq!(home.hits("other"), 1);
+    // Nothing but the last rows is compared of what did not change.
+    change(&home, "CREATE TABLE unrelated (x)");
+    let report = sync(&home);
+    assert_eq!((report.records_added, report.rewritten, report.databases_opened), (0, 0, 1));
+    let last = |text: &str| event(9, text).len() as u64 + 1;
+    assert_eq!(report.bytes_verified, last("other") + last("word9"));
+}
+
+/// What makes a database too large to be copied.
+const LARGE: &str = "CREATE TABLE filler (x); INSERT INTO filler VALUES (zeroblob(70000000))";
+
+/// Twelve sessions of a megabyte each.
+fn fill_twelve(conn: &Connection) {
+    conn.execute_batch("BEGIN").unwrap();
+    for (session, number) in (0..12).flat_map(|session| (0..40).map(move |n| (session, n))) {
+        let text = format!("word{number} {}", "long ".repeat(5000));
+        insert(conn, &format!("s{session}"), number, &event(number as u32, &text));
+    }
+    conn.execute_batch("COMMIT").unwrap();
+}
+
+#[test]
+fn its_program_ends_while_it_is_read() {
+    let home = Home::quick();
+    loose(&home, 23, "PRAGMA journal_mode = WAL");
+    let conn = writer(&home, DATABASE);
+    fill_twelve(&conn);
+    assert_eq!(listing(&home).len(), 3);
+    let mut program = Some(conn);
+    let mut left = Vec::new();
+    quipu_ledger::collect(&mut home.open(), &home.roots(), &mut |progress| {
+        if matches!(progress, quipu_ledger::Progress::Stored { .. })
+            && let Some(conn) = program.take()
+        {
+            conn.close().unwrap();
+            left.extend(listing(&home));
+        }
+    })
+    .unwrap();
+    assert_eq!(left.len(), 1, "the log and its index were removed at once: {left:?}");
+    assert_eq!(listing(&home).into_iter().collect::<Vec<_>>(), left);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM record_rows"), 12 * 40);
+    settle(&home.path(DATABASE));
+    assert_eq!(sync(&home).records_added, 0);
+}
+
+#[test]
+fn checkpointed_and_written_to_while_it_is_copied() {
+    let home = Home::quick();
+    loose(&home, 23, "PRAGMA journal_mode = WAL");
+    let path = home.path(DATABASE);
+    std::thread::scope(|scope| {
+        // A torn copy would lose rows, or show rows that were never written.
+        let writer = scope.spawn(|| {
+            let conn = Connection::open(&path).unwrap();
+            conn.pragma_update(None, "wal_autocheckpoint", 4).unwrap();
+            for number in 0..1000 {
+                insert(&conn, "s", number, &event(number as u32, &"long ".repeat(700)));
+            }
+        });
+        while !writer.is_finished() {
+            for reason in reasons(&home.sync()) {
+                assert!(reason.contains("while it was copied"), "{reason}");
+            }
+        }
+    });
+    sync(&home);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM record_rows"), 1000);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM generations WHERE number > 1"), 0);
+}
+
+/// What the kernel saw of the files of a database that its program has open.
+#[test]
+fn nothing_of_it_is_opened_for_writing() {
+    let home = Home::new();
+    loose(&home, 23, "PRAGMA journal_mode = WAL");
+    let conn = writer(&home, DATABASE);
+    insert(&conn, "s", 1, &event(1, "held"));
+    let log = home.scratch("strace.log");
+    let arguments =
+        ["-f", "-y", "-qq", "-e", "trace=open,openat,openat2", "-o", log.to_str().unwrap()];
+    let Ok(mut traced) = child::command_under("strace", &arguments, &home, "collect").spawn()
+    else {
+        println!("skipped: strace is not installed");
+        return;
+    };
+    drop(traced.stdin.take());
+    let output = traced.wait_with_output().unwrap();
+    let opened = fs::read_to_string(&log).unwrap_or_default();
+    if !output.status.success() && !opened.contains("ledger.db") {
+        println!("skipped: strace may not trace here");
+        return;
+    }
+    child::assert_success(&output);
+    assert_eq!(home.hits("held"), 1);
+    let of_it: Vec<&str> =
+        opened.lines().filter(|line| line.contains("openclaw-agent.sqlite")).collect();
+    assert!(of_it.iter().any(|line| line.contains("openclaw-agent.sqlite-wal")), "{of_it:?}");
+    for line in of_it {
+        assert!(
+            !["O_RDWR", "O_WRONLY", "O_CREAT"].iter().any(|flag| line.contains(flag)),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_large_database_is_read_where_it_is() {
+    let home = Home::quick();
+    loose(&home, 23, &format!("{LARGE}; PRAGMA journal_mode = WAL"));
+    grow(&home, "s", 0..5);
+    assert_eq!(sync(&home).records_added, 5, "without a log");
+    let conn = writer(&home, DATABASE);
+    insert(&conn, "s", 5, &event(5, "held"));
+    let before = listing(&home);
+    assert_eq!(before.len(), 3);
+    assert_eq!(sync(&home).records_added, 1, "beside its writer");
+    assert_eq!(listing(&home), before);
+}
+
+#[test]
 fn written_to_while_it_is_read() {
     let home = Home::quick();
-    loose(&home, 23, "");
+    loose(&home, 23, LARGE);
     let conn = writer(&home, DATABASE);
     let fill = |session: u32| {
         conn.execute_batch("BEGIN").unwrap();

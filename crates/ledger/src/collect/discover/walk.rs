@@ -1,10 +1,9 @@
 //! Goes through the folders of a root, asking its format what to look into and what to collect.
 
-use std::fs::{self, Metadata};
-use std::io::ErrorKind;
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use foldhash::HashSet;
 use quipu_transcript::format::{Claim, Format, Node, Part};
@@ -12,6 +11,7 @@ use quipu_transcript::names;
 
 use super::{Discovery, Folder, Found, Reason, RootPath, Skipped, Stat};
 use crate::collect::select::Selection;
+use crate::foreign::{Entry, FileId, Folder as Handle, Kind, Meta};
 
 /// A walk over one root.
 pub(super) struct Walk<'a> {
@@ -19,65 +19,62 @@ pub(super) struct Walk<'a> {
     pub(super) format: &'static dyn Format,
     pub(super) selection: Selection,
     pub(super) root: &'a Path,
+    /// The root, open.
+    pub(super) handle: Option<&'a Handle>,
     /// All roots there are.
     pub(super) roots: &'a [RootPath],
     pub(super) discovery: &'a mut Discovery,
     /// Folders reached through symlinks, so that a loop of links ends.
-    pub(super) folders: HashSet<(u64, u64)>,
+    pub(super) folders: HashSet<FileId>,
     /// Whether a symlink led to where the walk is.
     pub(super) is_link: bool,
 }
 
 impl Walk<'_> {
-    /// Looks into a folder, and into those below it that are the format's.
-    pub(super) fn folder(&mut self, folder: &Path, relative: Vec<u8>) {
-        self.discovery.folders.push(Folder { path: folder.to_owned(), is_link: self.is_link });
-        let entries = match fs::read_dir(folder) {
-            Ok(entries) => entries,
-            Err(error) => return self.skip_folder(relative, Reason::Unreadable(error.to_string())),
-        };
-        for entry in entries {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(error) => {
-                    self.skip_folder(relative.clone(), Reason::Unreadable(error.to_string()));
-                    continue;
-                }
-            };
-            let name = entry.file_name();
-            let mut path = relative.clone();
-            if !path.is_empty() {
-                path.push(b'/');
+    /// Looks into a folder, and into those below it that are the format's. `path` is where it is,
+    /// for watching it; what is in it is opened through its handle only.
+    pub(super) fn folder(&mut self, folder: &Handle, path: &Path, relative: Vec<u8>) {
+        self.discovery.folders.push(Folder { path: path.to_owned(), is_link: self.is_link });
+        let (entries, failed) = folder.list();
+        for Entry { name, kind } in entries {
+            let mut below = relative.clone();
+            if !below.is_empty() {
+                below.push(b'/');
             }
-            path.extend_from_slice(name.as_bytes());
-            let Ok(kind) = entry.file_type() else {
-                self.skip(path, Reason::Unreadable("no file type".to_owned()));
-                continue;
-            };
-            if kind.is_symlink() {
-                self.link(&entry.path(), path);
-            } else if kind.is_dir() {
-                match self.format.claim(&path, Node::Directory) {
-                    Claim::Enter => self.folder(&entry.path(), path),
-                    claim => self.refuse(claim, as_folder(path)),
-                }
-            } else {
-                match self.format.claim(&path, Node::File) {
+            below.extend_from_slice(name.as_bytes());
+            match kind {
+                Kind::Link => self.link(&path.join(&name), below),
+                Kind::Folder => match self.format.claim(&below, Node::Directory) {
+                    Claim::Enter => {
+                        self.enter(folder.folder(Path::new(&name)), &path.join(&name), below)
+                    }
+                    claim => self.refuse(claim, as_folder(below)),
+                },
+                Kind::File | Kind::Other => match self.format.claim(&below, Node::File) {
                     claim @ (Claim::Collect(part) | Claim::Probe(part)) => {
-                        if !kind.is_file() {
-                            self.skip(path, Reason::NotAFile);
-                            continue;
-                        }
-                        match entry.metadata() {
-                            Ok(meta) => {
-                                self.file(path, part, matches!(claim, Claim::Probe(_)), &meta)
+                        let is_probe = matches!(claim, Claim::Probe(_));
+                        match folder.look(&name) {
+                            Ok(meta) if meta.kind == Kind::File => {
+                                self.file(below, part, is_probe, &meta);
                             }
-                            Err(error) => self.skip(path, Reason::Unreadable(error.to_string())),
+                            Ok(_) => self.skip(below, Reason::NotAFile),
+                            Err(error) => self.skip(below, Reason::Unreadable(error.to_string())),
                         }
                     }
-                    claim => self.refuse(claim, path),
-                }
+                    claim => self.refuse(claim, below),
+                },
             }
+        }
+        if let Some(error) = failed {
+            self.skip_folder(relative, Reason::Unreadable(error.to_string()));
+        }
+    }
+
+    /// Looks into a folder that was just opened.
+    fn enter(&mut self, opened: io::Result<Handle>, path: &Path, relative: Vec<u8>) {
+        match opened {
+            Ok(folder) => self.folder(&folder, path, relative),
+            Err(error) => self.skip_folder(relative, Reason::Unreadable(error.to_string())),
         }
     }
 
@@ -101,21 +98,23 @@ impl Walk<'_> {
         if names::is_denied(inside.as_os_str().as_bytes()) {
             return self.skip(path, Reason::Denied);
         }
-        let meta = match fs::metadata(&target) {
+        // The folder may be none of ours any more: only what no link leads to counts.
+        let Some(root) = self.handle else { return };
+        let meta = match root.look_below(inside) {
             Ok(meta) => meta,
             Err(error) => return self.skip(path, unfollowed(&error)),
         };
         let [file_claim, folder_claim] = claims;
         let was_link = std::mem::replace(&mut self.is_link, true);
-        if meta.is_dir() {
+        if meta.kind == Kind::Folder {
             match folder_claim {
-                Claim::Enter if self.folders.insert((meta.dev(), meta.ino())) => {
-                    self.folder(&target, path);
+                Claim::Enter if self.folders.insert(meta.file()) => {
+                    self.enter(root.folder(inside), &target, path);
                 }
                 Claim::Enter => {}
                 claim => self.refuse(claim, as_folder(path)),
             }
-        } else if meta.is_file() {
+        } else if meta.kind == Kind::File {
             match file_claim {
                 Claim::Collect(part) => self.file(path, part, false, &meta),
                 Claim::Probe(part) => self.file(path, part, true, &meta),
@@ -138,7 +137,7 @@ impl Walk<'_> {
         }
     }
 
-    fn file(&mut self, path: Vec<u8>, part: Part, is_probe: bool, meta: &Metadata) {
+    fn file(&mut self, path: Vec<u8>, part: Part, is_probe: bool, meta: &Meta) {
         let left_out = self.selection.leaves_out(self.format, &path, part);
         if let Some(why) = left_out {
             self.skip(path.clone(), Reason::LeftOut(why));
@@ -150,7 +149,7 @@ impl Walk<'_> {
             is_probe,
             stat: Stat::of(meta),
             is_left_out: left_out.is_some(),
-            links: meta.nlink(),
+            links: meta.links,
             is_link: self.is_link,
         });
     }
@@ -163,7 +162,7 @@ impl Walk<'_> {
         }
     }
 
-    fn skip_folder(&mut self, path: Vec<u8>, reason: Reason) {
+    pub(super) fn skip_folder(&mut self, path: Vec<u8>, reason: Reason) {
         self.skip(as_folder(path), reason);
     }
 
@@ -188,37 +187,4 @@ fn unfollowed(error: &std::io::Error) -> Reason {
         _ if is_loop => Reason::LeadsNowhere,
         _ => Reason::Unreadable(error.to_string()),
     }
-}
-
-/// Every file under the roots, or right beside them, whose name is denied. Only names and inodes
-/// are looked at.
-pub(super) fn denied_files(roots: &[RootPath]) -> HashSet<(u64, u64)> {
-    let mut files = HashSet::default();
-    let mut folders: Vec<(&Path, PathBuf)> = Vec::new();
-    for root in roots {
-        folders.push((&root.path, root.path.clone()));
-        // Claude Code keeps `.claude.json` in the home directory itself.
-        if let Some(parent) = root.path.parent() {
-            let entries = fs::read_dir(parent).into_iter().flatten().flatten();
-            let denied = entries.filter(|entry| names::is_denied(entry.file_name().as_bytes()));
-            files
-                .extend(denied.filter_map(|entry| {
-                    entry.metadata().ok().map(|meta| (meta.dev(), meta.ino()))
-                }));
-        }
-    }
-    while let Some((root, folder)) = folders.pop() {
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let Ok(meta) = entry.metadata() else { continue };
-            let path = entry.path();
-            if meta.is_dir() {
-                folders.push((root, path));
-            } else if let Ok(inside) = path.strip_prefix(root)
-                && names::is_denied(inside.as_os_str().as_bytes())
-            {
-                files.insert((meta.dev(), meta.ino()));
-            }
-        }
-    }
-    files
 }

@@ -12,12 +12,13 @@ use rusqlite::Connection;
 
 use super::event::Event;
 use super::index::index_document;
-use super::open::Database;
+use super::open::{Database, Place};
 use super::refusal::{Refusal, Stop, theirs};
 use super::tables::Tables;
 use super::task::{self, What};
 use super::{changed, private};
 use crate::collect::select::Selection;
+use crate::foreign::FileId;
 use crate::{Error, Result};
 
 /// Rows that are read with one statement.
@@ -46,9 +47,15 @@ pub(crate) struct Dumped {
 }
 
 /// Reads the database at `path` under `root`; `claimed` is its path in OpenClaw's own folder.
-pub(crate) fn dump(root: &Path, path: &Path, claimed: &[u8], ledger: &Path) -> Result<Dump> {
+pub(crate) fn dump(
+    root: &Path,
+    (path, vetted): (&Path, FileId),
+    claimed: &[u8],
+    ledger: &Path,
+) -> Result<Dump> {
     private::sweep(ledger);
-    let read = Database::open(root, path, ledger).map_err(Stop::from);
+    let place = Place::find(root, path).map_err(Error::io("open", path))?;
+    let read = Database::open(place, vetted, ledger, None);
     read.and_then(|database| all(&database, claimed, ledger)).map_err(|stop| match stop {
         Stop::Theirs(Refusal { why, .. }) => Error::refused(why),
         Stop::Ours(error) => error,

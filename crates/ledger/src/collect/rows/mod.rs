@@ -49,7 +49,7 @@ use crate::query::databases::newer;
 use crate::wire::{SyncReport, UNREADABLE};
 use crate::{Result, indexes};
 pub(crate) use dump::{Dump, Dumped, dump};
-use open::{Database, Files};
+use open::{Database, Files, Place};
 use refusal::{Refusal, Stop, theirs};
 pub(crate) use tables::NEWEST as NEWEST_SCHEMA;
 use tables::Tables;
@@ -144,7 +144,8 @@ impl Sync<'_> {
     fn database(&mut self, found: &Found, known: Option<&Known>) -> Result<usize> {
         let Some(root) = self.roots.get(found.root) else { return Ok(0) };
         let path = absolute(&root.path, &found.path);
-        let files = std::fs::canonicalize(&path).ok().and_then(|path| Files::look(&path));
+        let place = Place::find(&root.path, &path);
+        let files = place.as_ref().ok().and_then(Files::look);
         if let (Some(files), Some(known)) = (files, known)
             && !known.is_gone
             && (known.stat, known.marker) == (files.database, files.log_print())
@@ -167,16 +168,18 @@ impl Sync<'_> {
             self.changes(Plan { back: vec![known.clone()], ..Plan::default() })?;
         }
         self.report.databases_opened += 1;
-        let database = match Database::open(&root.path, &path, self.ledger.path()) {
-            Ok(database) => database,
-            Err(refusal) => return self.refuse(found, files, refusal).map(|()| 0),
-        };
-        match self.sessions(found, &database) {
-            Ok((0, seen)) => self.note(found, &database.files, &seen, None).map(|()| 0),
-            Ok((dropped, _)) => Ok(dropped),
-            Err(Stop::Theirs(refusal)) => {
-                self.refuse(found, Some(database.files), refusal).map(|()| 0)
-            }
+        let (vetted, deadline) = (found.stat.file(), self.ledger.deadline());
+        let opened = place
+            .map_err(|error| Refusal::passing(error.to_string()).into())
+            .and_then(|place| Database::open(place, vetted, self.ledger.path(), deadline));
+        let files = opened.as_ref().map_or(files, |database| Some(database.files));
+        let read = opened.and_then(|database| {
+            self.sessions(found, &database).map(|(dropped, seen)| (dropped, seen, database.files))
+        });
+        match read {
+            Ok((0, seen, files)) => self.note(found, &files, &seen, None).map(|()| 0),
+            Ok((dropped, ..)) => Ok(dropped),
+            Err(Stop::Theirs(refusal)) => self.refuse(found, files, refusal).map(|()| 0),
             Err(Stop::Ours(error)) => Err(error),
             Err(Stop::OutOfTime) => {
                 self.pending.databases += 1;
@@ -248,6 +251,7 @@ impl Sync<'_> {
         back.sort_by_key(|known| known.source);
         self.changes(Plan { gone, back, ..Plan::default() })?;
         let (mut jobs, mut tasks) = (Vec::new(), Vec::new());
+        let mut bytes_verified = 0;
         for task in work {
             if let Some(why) = task.left_out {
                 let reason = Reason::LeftOut(why);
@@ -256,7 +260,10 @@ impl Sync<'_> {
                 continue;
             }
             let known = in_ledger.get(&task.path);
-            if known.is_some_and(|known| task.is_done(known, &tables)) {
+            if let Some(known) = known
+                && task.is_done(known, &tables)
+                && task.has_same_end(known, &database.conn, &tables, &mut bytes_verified)?
+            {
                 continue;
             }
             jobs.push(Job {
@@ -266,11 +273,13 @@ impl Sync<'_> {
                 path: task.path.clone(),
                 absolute: absolute(&root.path, &found.path),
                 is_probe: false,
+                file: found.stat.file(),
                 size: 0,
                 known: known.cloned(),
             });
             tasks.push(task);
         }
+        self.report.bytes_verified += bytes_verified;
         let mut dropped = 0;
         if !jobs.is_empty() {
             dropped = self.run(database, &tables, found, &jobs, &tasks, &mut seen)?;

@@ -1,30 +1,33 @@
-//! Opens another program's database so that nothing is written, locked for long, or left beside it.
+//! Opens another program's database so that nothing is written, locked or left beside it.
 //!
 //! ```text
-//! no write-ahead log          immutable: no locks, no files; discarded if the file changes meanwhile
-//! log and its index           read-only beside the writer, the index too
-//! log without its index       a private copy, since reading it there would create the index
+//! up to 64 MiB        a private copy of the database and its log: none of its files is opened for
+//!                     writing or locked, so its program can end at any moment and tidy up
+//! larger, no log      immutable: no locks, no files; discarded if the file changes meanwhile
+//! larger, with a log  read-only beside the writer, the index too; copied if the index is missing
 //! ```
 //!
-//! An authorizer refuses everything but the tables and columns that [`super::tables`] names.
+//! What lies beside the database is looked at first: SQLite would wait for the writer of a pipe. An
+//! authorizer refuses everything but the tables and columns that [`super::tables`] names.
 
+use std::ffi::OsString;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
 
 use super::private::PrivateCopy;
-use super::refusal::Refusal;
+use super::refusal::{Refusal, Stop};
 use super::tables;
-use crate::beside::beside;
 use crate::collect::discover::Stat;
+use crate::collect::is_over;
 use crate::collect::known::{Print, print};
-use crate::collect::read;
+use crate::foreign::{self, FileId, Folder, Kind, Meta};
 use crate::place::in_real_folder;
 
 /// How long a writer that holds a lock is waited for.
@@ -32,6 +35,61 @@ const LONGEST_WAIT: Duration = Duration::from_millis(250);
 
 /// A longer value is not read.
 const LONGEST_VALUE: i32 = 256 << 20;
+
+/// A larger database is not copied: 64 MiB take some 30 ms, and every sync that finds something new
+/// in it takes them.
+const LARGEST_COPY: u64 = 64 << 20;
+
+/// How often a database is copied again that its program changed meanwhile.
+const TRIES: usize = 3;
+
+/// The length of the header of a write-ahead log. It changes when the log begins anew.
+const LOG_HEADER: u64 = 32;
+
+/// Where a database is: a folder that was opened below its root, and a name in it.
+#[derive(Debug)]
+pub(super) struct Place {
+    folder: Folder,
+    name: OsString,
+    /// For SQLite, which opens files by their path.
+    path: PathBuf,
+}
+
+impl Place {
+    /// Finds the database at `path` under `root`, under the rules for every other source.
+    pub(super) fn find(root: &Path, path: &Path) -> io::Result<Place> {
+        let path = fs::canonicalize(path)?;
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::Error::other("it leads out of its root"));
+        };
+        let (folder, name) = (foreign::open_folder(root, parent)?, name.to_owned());
+        Ok(Place { folder, name, path })
+    }
+
+    fn beside(&self, suffix: &str) -> OsString {
+        let mut name = self.name.clone();
+        name.push(suffix);
+        name
+    }
+
+    fn look(&self, suffix: &str) -> Option<Meta> {
+        self.folder.look(&self.beside(suffix)).ok()
+    }
+
+    fn open(&self, suffix: &str) -> io::Result<fs::File> {
+        self.folder.file(Path::new(&self.beside(suffix)))
+    }
+
+    /// Reads the header of the log; empty if there is none.
+    fn log_header(&self) -> io::Result<Vec<u8>> {
+        let mut header = Vec::new();
+        match self.open("-wal") {
+            Ok(log) => log.take(LOG_HEADER).read_to_end(&mut header).map(|_| header),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(header),
+            Err(error) => Err(error),
+        }
+    }
+}
 
 /// What SQLite's files looked like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,23 +99,30 @@ pub(super) struct Files {
     /// Bytes of a rollback journal: a transaction is under way, or was never finished.
     journal: u64,
     has_index: bool,
+    /// What of it is a pipe, a socket, a device, a folder or a link, by its suffix.
+    odd: Option<&'static str>,
 }
 
 impl Files {
     /// Looks at a database and what lies beside it. `None` if there is none.
-    pub(super) fn look(path: &Path) -> Option<Files> {
-        let stat = |suffix: &str| {
-            fs::metadata(beside(path, suffix))
-                .ok()
-                .filter(fs::Metadata::is_file)
-                .as_ref()
-                .map(Stat::of)
+    pub(super) fn look(place: &Place) -> Option<Files> {
+        let database = place.look("").filter(|meta| meta.kind == Kind::File)?;
+        let mut odd = None;
+        let mut stat = |suffix: &'static str| {
+            let meta = place.look(suffix)?;
+            if meta.kind != Kind::File {
+                odd = odd.or(Some(suffix));
+                return None;
+            }
+            Some(Stat::of(&meta))
         };
+        let (log, journal, index) = (stat("-wal"), stat("-journal"), stat("-shm"));
         Some(Files {
-            database: stat("")?,
-            log: stat("-wal"),
-            journal: stat("-journal").map_or(0, |stat| stat.size),
-            has_index: stat("-shm").is_some(),
+            database: Stat::of(&database),
+            log,
+            journal: journal.map_or(0, |stat| stat.size),
+            has_index: index.is_some(),
+            odd,
         })
     }
 
@@ -80,12 +145,22 @@ impl Files {
     fn content(&self) -> (Stat, Option<Stat>, u64) {
         (self.database, self.log.filter(|log| log.size > 0), self.journal)
     }
+
+    fn has_log(&self) -> bool {
+        self.log.is_some_and(|log| log.size > 0)
+    }
+
+    /// Whether it is small enough to be copied whenever it changed.
+    fn is_small(&self) -> bool {
+        let log = self.log.map_or(0, |log| log.size);
+        self.journal == 0 && self.database.size.saturating_add(log) <= LARGEST_COPY
+    }
 }
 
 /// How a database is read.
 #[derive(Debug)]
 enum Access {
-    Immutable,
+    Immutable(Place),
     Live,
     Copy(#[expect(dead_code, reason = "removes the copy in the end")] PrivateCopy),
 }
@@ -96,74 +171,117 @@ pub(super) struct Database {
     /// Closed before a copy is removed.
     pub(super) conn: Connection,
     pub(super) files: Files,
-    path: PathBuf,
     access: Access,
 }
 
 impl Database {
-    /// Opens the database at `path` under `root`. `ledger`: where a private copy may lie.
-    pub(super) fn open(root: &Path, path: &Path, ledger: &Path) -> Result<Database, Refusal> {
-        let unreadable = |error: std::io::Error| Refusal::passing(error.to_string());
-        // Within its root, no link, no secret: as for every other source.
-        let mut file = read::open(root, path).map_err(unreadable)?;
-        let path = fs::canonicalize(path).map_err(unreadable)?;
-        let files = Files::look(&path).ok_or_else(|| Refusal::passing("it is gone"))?;
+    /// Opens a database. `ledger`: where a private copy may lie. `vetted`: the file that was found
+    /// there, the only one of several names that is opened.
+    pub(super) fn open(
+        place: Place,
+        vetted: FileId,
+        ledger: &Path,
+        deadline: Option<Instant>,
+    ) -> Result<Database, Stop> {
+        let unreadable = |error: io::Error| Refusal::passing(error.to_string());
+        let mut file = place.open("").map_err(unreadable)?;
+        let meta = Meta::of_file(&file).map_err(unreadable)?;
+        if meta.links > 1 && meta.file() != vetted {
+            return Err(Refusal::passing("replaced by a hard link since it was found").into());
+        }
+        let files = Files::look(&place).ok_or_else(|| Refusal::passing("it is gone"))?;
         let mut header = Vec::new();
         file.by_ref().take(100).read_to_end(&mut header).map_err(unreadable)?;
         if header.is_empty() {
-            return Err(Refusal::lasting("an empty file"));
+            return Err(Refusal::lasting("an empty file").into());
         }
         if header.len() < 100 || !header.starts_with(b"SQLite format 3\0") {
-            return Err(Refusal::lasting("not an SQLite database, or an encrypted one"));
+            return Err(Refusal::lasting("not an SQLite database, or an encrypted one").into());
         }
         // A journal beside a database that has a log instead: opening it would create the log.
         if files.journal > 0 && header.get(18) == Some(&2) && files.log.is_none() {
-            return Err(Refusal::passing("its program has not finished writing"));
+            return Err(Refusal::passing("its program has not finished writing").into());
         }
-        let has_log = files.log.is_some_and(|log| log.size > 0);
-        let (uri, access) = if has_log && !files.has_index {
-            let copy = private_copy(root, &path, &files, ledger)?;
-            (uri(&in_real_folder(&copy.0), "mode=ro"), Access::Copy(copy.1))
-        } else if has_log || (files.log.is_some() && files.has_index) {
+        // A copy needs no index.
+        if let Some(suffix) = files.odd.filter(|suffix| *suffix != "-shm" || !files.is_small()) {
+            let why = format!("the {suffix} file beside it is not a regular file");
+            return Err(Refusal::passing(why).into());
+        }
+        let (uri, access) = if files.is_small() || (files.has_log() && !files.has_index) {
+            let (path, copy) = private_copy(&place, ledger, deadline)?;
+            let parameters = if copy.has_log { "mode=ro" } else { "mode=ro&immutable=1" };
+            (uri(&in_real_folder(&path), parameters), Access::Copy(copy.folder))
+        } else if files.has_log() || (files.log.is_some() && files.has_index) {
             // Its program has it open: an empty log is one that was just written back.
-            (uri(&path, "mode=ro&readonly_shm=1"), Access::Live)
+            (uri(&place.path, "mode=ro&readonly_shm=1"), Access::Live)
         } else if files.journal > 0 {
-            (uri(&path, "mode=ro"), Access::Live)
+            (uri(&place.path, "mode=ro"), Access::Live)
         } else {
-            (uri(&path, "mode=ro&immutable=1"), Access::Immutable)
+            (uri(&place.path, "mode=ro&immutable=1"), Access::Immutable(place))
         };
-        drop(file);
         let conn = connect(&uri, files.database.size).map_err(|error| Refusal::of(&error))?;
-        Ok(Database { conn, files, path, access })
+        if !matches!(access, Access::Copy(_)) && !foreign::is_open_twice(meta.file()) {
+            return Err(Refusal::passing("replaced while it was opened").into());
+        }
+        drop(file);
+        Ok(Database { conn, files, access })
     }
 
-    /// True if what was read so far is what the database held: nobody keeps writers away from a
-    /// file that is read without locks.
+    /// Returns true if what was read so far is what the database held: writers are not kept away
+    /// from a file that is read without locks.
     pub(super) fn is_as_it_was(&self) -> bool {
-        match self.access {
+        match &self.access {
             Access::Live | Access::Copy(_) => true,
-            Access::Immutable => {
-                Files::look(&self.path).is_some_and(|files| files.content() == self.files.content())
+            Access::Immutable(place) => {
+                Files::look(place).is_some_and(|files| files.content() == self.files.content())
             }
         }
     }
 }
 
-/// Copies database and log, and checks that nobody wrote to them meanwhile.
+/// What was copied.
+struct Copied {
+    folder: PrivateCopy,
+    has_log: bool,
+}
+
+/// Copies database and log as they are at one moment.
+///
+/// The database is copied first, then the log. Whatever a checkpoint writes into the database
+/// meanwhile also stands in the log, so SQLite reads those pages from the copy of the log, as long
+/// as the log was not begun anew: then its header is another one. Without a log, nothing may have
+/// been written to the database at all.
 fn private_copy(
-    root: &Path,
-    path: &Path,
-    files: &Files,
+    place: &Place,
     ledger: &Path,
-) -> Result<(PathBuf, PrivateCopy), Refusal> {
-    let failed = |error: std::io::Error| Refusal::passing(format!("cannot be copied: {error}"));
-    let copy = PrivateCopy::new(ledger).map_err(failed)?;
-    let database = read::open(root, path).map_err(failed)?;
-    let log = read::open(root, &beside(path, "-wal")).map_err(failed)?;
-    let to = copy.add(database, "database").map_err(failed)?;
-    copy.add(log, "database-wal").map_err(failed)?;
-    let is_same = Files::look(path).is_some_and(|now| now.content() == files.content());
-    if is_same { Ok((to, copy)) } else { Err(Refusal::passing("changed while it was copied")) }
+    deadline: Option<Instant>,
+) -> Result<(PathBuf, Copied), Stop> {
+    let failed = |error: io::Error| Refusal::passing(format!("cannot be copied: {error}"));
+    for _ in 0..TRIES {
+        let before = Files::look(place).ok_or_else(|| Refusal::passing("it is gone"))?;
+        let header = place.log_header().map_err(failed)?;
+        let folder = PrivateCopy::new(ledger).map_err(failed)?;
+        let is_over = || is_over(deadline);
+        let database = place.open("").map_err(failed)?;
+        let path = folder.add(database, "database", &is_over).map_err(failed)?;
+        if !header.is_empty()
+            && let Ok(log) = place.open("-wal")
+        {
+            folder.add(log, "database-wal", &is_over).map_err(failed)?;
+        }
+        if is_over() {
+            return Err(Stop::OutOfTime);
+        }
+        let now = Files::look(place).ok_or_else(|| Refusal::passing("it is gone"))?;
+        let is_whole = match header.is_empty() {
+            true => now.content() == before.content(),
+            false => now.database.file() == before.database.file(),
+        };
+        if is_whole && place.log_header().is_ok_and(|now| now == header) {
+            return Ok((path, Copied { folder, has_log: !header.is_empty() }));
+        }
+    }
+    Err(Refusal::passing("changed while it was copied").into())
 }
 
 fn connect(uri: &str, size: u64) -> rusqlite::Result<Connection> {

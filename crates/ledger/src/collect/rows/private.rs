@@ -1,9 +1,9 @@
-//! A copy of a database beside the ledger, for the one case in which SQLite could not read it where
-//! it is without writing there: a write-ahead log without its index. Only the owner can look into
-//! the folder, and it is removed as soon as it was read; if the process is killed, by the next sync.
+//! A copy of a database beside the ledger, so that SQLite opens no file of another program. Only the
+//! owner can look into the folder, and it is removed as soon as it was read; if the process is
+//! killed, by the next sync.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -16,6 +16,9 @@ const LOCK: &str = "in-use";
 
 /// A folder without a lock is being made, unless it is older than this.
 const UNFINISHED: Duration = Duration::from_secs(3600);
+
+/// How many bytes are copied before the time is looked at.
+const STEP: u64 = 8 << 20;
 
 /// A private copy. Dropping it removes it.
 #[derive(Debug)]
@@ -44,10 +47,16 @@ impl PrivateCopy {
         }
     }
 
-    /// Copies a file into it.
-    pub(super) fn add(&self, mut from: File, name: &str) -> io::Result<PathBuf> {
+    /// Copies a file into it, or the beginning of it if the time is over before.
+    pub(super) fn add(
+        &self,
+        mut from: File,
+        name: &str,
+        is_over: &dyn Fn() -> bool,
+    ) -> io::Result<PathBuf> {
         let path = self.folder.join(name);
-        io::copy(&mut from, &mut create(&path)?)?;
+        let mut to = create(&path)?;
+        while !is_over() && io::copy(&mut from.by_ref().take(STEP), &mut to)? == STEP {}
         Ok(path)
     }
 }

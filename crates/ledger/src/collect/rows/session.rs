@@ -42,6 +42,28 @@ impl Session {
     }
 }
 
+impl Session {
+    /// Returns whether the last row that was read still holds the same bytes. `verified` counts the
+    /// bytes that were compared.
+    pub(super) fn has_same_end(
+        &self,
+        known: &Known,
+        rows: &RowCursor,
+        conn: &Connection,
+        tables: &Tables,
+        verified: &mut u64,
+    ) -> Result<bool, Stop> {
+        let last = conn
+            .prepare_cached(&tables.last())
+            .and_then(|mut statement| {
+                statement.query_row((&self.id, rows.last_row), Event::of).optional()
+            })
+            .map_err(theirs)?;
+        *verified += last.as_ref().map_or(0, |event| event.line.len() as u64);
+        Ok(last.is_some_and(|event| print(&event.line) == known.marker))
+    }
+}
+
 /// What reading needs, whatever is read.
 pub(super) struct Reading<'a, 'b> {
     pub(super) theirs: &'a Connection,
@@ -117,16 +139,9 @@ impl Reading<'_, '_> {
         if session.last_row < rows.last_row || count < rows.rows {
             return Ok(Some(otherwise(Began::Truncated)));
         }
-        let last = self
-            .theirs
-            .prepare_cached(&self.tables.last())
-            .and_then(|mut statement| {
-                statement.query_row((&session.id, rows.last_row), Event::of).optional()
-            })
-            .map_err(theirs)?;
-        self.work.bytes_verified += last.as_ref().map_or(0, |event| event.line.len() as u64);
-        let is_same =
-            count == rows.rows && last.is_some_and(|event| print(&event.line) == known.marker);
+        let verified = &mut self.work.bytes_verified;
+        let is_same = count == rows.rows
+            && session.has_same_end(known, rows, self.theirs, self.tables, verified)?;
         Ok((!is_same).then(|| otherwise(Began::Rewritten)))
     }
 

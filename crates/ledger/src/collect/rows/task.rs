@@ -47,6 +47,25 @@ impl Task {
     }
 }
 
+impl Task {
+    /// Returns whether the last row that was read of a session still holds the same bytes. Of an
+    /// archive the hash says so.
+    pub(super) fn has_same_end(
+        &self,
+        known: &Known,
+        conn: &Connection,
+        tables: &Tables,
+        verified: &mut u64,
+    ) -> Result<bool, Stop> {
+        match (&self.what, &known.rows) {
+            (What::Session(session), Some(rows)) => {
+                session.has_same_end(known, rows, conn, tables, verified)
+            }
+            _ => Ok(true),
+        }
+    }
+}
+
 /// How many sessions and archives there are. One may be there twice, if some of its rows cannot be
 /// read; those that have no name have that of the database.
 pub(super) fn count(tasks: &[Task], database: &[u8]) -> usize {

@@ -1,6 +1,6 @@
 //! Where OpenClaw's sessions are in a folder that a person names: its state folder, the `agents/` in
 //! it, one agent's folder, or the `sessions/` in that. What is no transcript, no index and no database
-//! of sessions is never opened, and neither is a link.
+//! of sessions is never opened, and neither is a link, nor a hard link to a file with secrets.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -8,10 +8,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use foldhash::HashSet;
 use quipu_transcript::format::{Archive, Claim, Format, Node, Part};
 use quipu_transcript::formats::openclaw::OpenClaw;
 
 use crate::collect::{Dump, Dumped};
+use crate::foreign::{FileId, Folder, Kind, Meta, denied_files, state_folder};
 use crate::wire::ImportedFile;
 use crate::{Error, Result};
 
@@ -27,11 +29,13 @@ pub(super) struct AgentFiles {
     pub(super) agent: String,
     /// What a person named: nothing outside of it is opened.
     pub(super) root: PathBuf,
-    pub(super) index: Option<PathBuf>,
-    pub(super) database: Option<PathBuf>,
+    pub(super) index: Option<(PathBuf, FileId)>,
+    pub(super) database: Option<(PathBuf, FileId)>,
     pub(super) transcripts: Vec<Transcript>,
     /// Files that are known and not imported, and why.
     pub(super) left_out: Vec<(PathBuf, String)>,
+    /// A file of several names is among them.
+    has_hard_links: bool,
 }
 
 impl AgentFiles {
@@ -48,6 +52,7 @@ impl AgentFiles {
             let Dumped { name, session, archive, start, end } = dumped;
             self.transcripts.push(Transcript {
                 path: database.join(name),
+                file: (0, 0),
                 session: Some(session),
                 archive,
                 is_compressed: false,
@@ -64,6 +69,8 @@ impl AgentFiles {
 pub(super) struct Transcript {
     /// Where it is, or would be if it were a file and no part of a database.
     pub(super) path: PathBuf,
+    /// The file that was found there.
+    pub(super) file: FileId,
     /// The session that its name says; `None`: only its header does.
     pub(super) session: Option<String>,
     pub(super) archive: Option<Archive>,
@@ -103,12 +110,22 @@ impl Transcript {
     }
 }
 
-/// The agents' files in a folder.
-pub(super) fn find(folder: &Path) -> Result<Vec<AgentFiles>> {
+/// Finds the agents' files in a folder. What has a denied name there, in the state folder around it
+/// or below `roots` is left out, whatever other names it has.
+pub(super) fn find(folder: &Path, roots: &[PathBuf]) -> Result<Vec<AgentFiles>> {
     let root = std::fs::canonicalize(folder).map_err(Error::io("open", folder))?;
-    let agents = agents(&root)?;
-    let found: Vec<AgentFiles> =
-        agents.iter().map(|agent| files(&root, agent)).collect::<Result<_>>()?;
+    let tree = Tree { handle: Folder::root(&root).map_err(Error::io("open", folder))?, root };
+    let agents = tree.agents()?;
+    let mut found: Vec<AgentFiles> =
+        agents.iter().map(|agent| tree.files(agent)).collect::<Result<_>>()?;
+    if found.iter().any(|files| files.has_hard_links) {
+        let near = [Some(tree.root.as_path()), state_folder(&tree.root)];
+        let roots: Vec<PathBuf> =
+            roots.iter().map(|root| std::fs::canonicalize(root).unwrap_or_default()).collect();
+        let all = near.into_iter().flatten().chain(roots.iter().map(PathBuf::as_path));
+        let denied = denied_files(all);
+        found.iter_mut().for_each(|files| files.leave_out(&denied));
+    }
     if found.is_empty() {
         let why = format!("{} holds no sessions of OpenClaw", folder.display());
         return Err(Error::refused(why));
@@ -131,61 +148,113 @@ impl Agent {
         let sessions = home.join("sessions");
         Agent { name, home: Some(home), sessions, state: state.map(Path::to_owned) }
     }
-
-    /// Whether there is anything that could be sessions.
-    fn is_one(&self) -> bool {
-        let has_database = |home: &PathBuf| is_file(&home.join(DATABASE));
-        is_folder(&self.sessions) || self.home.as_ref().is_some_and(has_database)
-    }
 }
 
-fn is_folder(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|meta| meta.is_dir())
+/// What a person named, open.
+struct Tree {
+    root: PathBuf,
+    handle: Folder,
 }
 
-fn is_file(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|meta| meta.is_file())
-}
+impl Tree {
+    fn look(&self, path: &Path) -> std::io::Result<Meta> {
+        self.handle.look_below(path.strip_prefix(&self.root).unwrap_or(path))
+    }
 
-fn agents(root: &Path) -> Result<Vec<Agent>> {
-    let below = |folder: &Path, state: Option<&Path>| -> Result<Vec<Agent>> {
-        let agents = names(folder)?.into_iter().filter_map(|name| {
-            let path = [b"agents/", &*name, b"/sessions"].concat();
-            let home = folder.join(OsStr::from_bytes(&name));
-            let is_entered = OpenClaw.claim(&path, Node::Directory) == Claim::Enter;
-            let agent = Agent::of(name, home, state);
-            (is_entered && agent.is_one()).then_some(agent)
-        });
-        Ok(agents.collect())
-    };
-    let agents = root.join("agents");
-    if agents.is_dir() {
-        return below(&agents, Some(root));
+    fn is_folder(&self, path: &Path) -> bool {
+        self.look(path).is_ok_and(|meta| meta.kind == Kind::Folder)
     }
-    let name = root.file_name().map(|name| name.as_bytes().to_owned());
-    let agent = Agent::of(name.unwrap_or_else(|| super::MAIN.into()), root.to_owned(), None);
-    if agent.is_one() {
-        return Ok(vec![agent]);
+
+    fn is_file(&self, path: &Path) -> bool {
+        self.look(path).is_ok_and(|meta| meta.kind == Kind::File)
     }
-    let below = below(root, None)?;
-    if !below.is_empty() {
-        return Ok(below);
+
+    /// Opens a folder. No link leads to it.
+    fn folder(&self, path: &Path) -> Result<Folder> {
+        let inside = path.strip_prefix(&self.root).unwrap_or(path);
+        self.handle.folder(inside).map_err(Error::io("open", path))
     }
-    let is_session = |name: &Vec<u8>| name == b"sessions.json" || is_transcript(name);
-    if !names(root)?.iter().any(is_session) {
-        return Ok(Vec::new());
+
+    /// Returns whether there is anything that could be sessions.
+    fn is_agent(&self, agent: &Agent) -> bool {
+        let has_database = |home: &PathBuf| self.is_file(&home.join(DATABASE));
+        self.is_folder(&agent.sessions) || agent.home.as_ref().is_some_and(has_database)
     }
-    // A folder of sessions by itself does not say whose they are.
-    let mut parents = root.iter().rev();
-    let name = match (parents.next(), parents.next(), parents.next()) {
-        (Some(sessions), Some(agent), Some(agents))
-            if sessions == "sessions" && agents == "agents" =>
-        {
-            agent.as_bytes().to_owned()
+
+    fn agents(&self) -> Result<Vec<Agent>> {
+        let root = self.root.as_path();
+        let below = |folder: &Path, state: Option<&Path>| -> Result<Vec<Agent>> {
+            let agents = names(&self.folder(folder)?, folder)?.into_iter().filter_map(|name| {
+                let path = [b"agents/", &*name, b"/sessions"].concat();
+                let home = folder.join(OsStr::from_bytes(&name));
+                let is_entered = OpenClaw.claim(&path, Node::Directory) == Claim::Enter;
+                let agent = Agent::of(name, home, state);
+                (is_entered && self.is_agent(&agent)).then_some(agent)
+            });
+            Ok(agents.collect())
+        };
+        let agents = root.join("agents");
+        if self.is_folder(&agents) {
+            return below(&agents, Some(root));
         }
-        _ => super::MAIN.into(),
-    };
-    Ok(vec![Agent { name, home: None, sessions: root.to_owned(), state: None }])
+        let name = root.file_name().map(|name| name.as_bytes().to_owned());
+        let agent = Agent::of(name.unwrap_or_else(|| super::MAIN.into()), root.to_owned(), None);
+        if self.is_agent(&agent) {
+            return Ok(vec![agent]);
+        }
+        let below = below(root, None)?;
+        if !below.is_empty() {
+            return Ok(below);
+        }
+        let is_session = |name: &Vec<u8>| name == b"sessions.json" || is_transcript(name);
+        if !names(&self.handle, root)?.iter().any(is_session) {
+            return Ok(Vec::new());
+        }
+        // A folder of sessions by itself does not say whose they are.
+        let mut parents = root.iter().rev();
+        let name = match (parents.next(), parents.next(), parents.next()) {
+            (Some(sessions), Some(agent), Some(agents))
+                if sessions == "sessions" && agents == "agents" =>
+            {
+                agent.as_bytes().to_owned()
+            }
+            _ => super::MAIN.into(),
+        };
+        Ok(vec![Agent { name, home: None, sessions: root.to_owned(), state: None }])
+    }
+
+    fn files(&self, agent: &Agent) -> Result<AgentFiles> {
+        let claimed = |rest: &str| [b"agents/", &*agent.name, b"/", rest.as_bytes()].concat();
+        let origin = OpenClaw.origin(&claimed("sessions/sessions.json"));
+        let mut files = AgentFiles {
+            agent: origin.agent.unwrap_or_default(),
+            root: self.root.clone(),
+            index: None,
+            database: None,
+            transcripts: Vec::new(),
+            left_out: Vec::new(),
+            has_hard_links: false,
+        };
+        if self.is_folder(&agent.sessions) {
+            files.scan(self, &agent.sessions, &claimed("sessions"))?;
+        }
+        if let Some(home) = &agent.home {
+            for below in [MOVED.to_owned(), format!("agent/{MOVED}")] {
+                if self.is_folder(&home.join(&below)) {
+                    files.scan(self, &home.join(&below), &claimed(&below))?;
+                }
+            }
+            if self.is_folder(&home.join("agent")) {
+                files.scan(self, &home.join("agent"), &claimed("agent"))?;
+            }
+        }
+        if let Some(moved) = agent.state.as_ref().map(|state| state.join(MOVED))
+            && self.is_folder(&moved)
+        {
+            files.scan(self, &moved, MOVED.as_bytes())?;
+        }
+        Ok(files)
+    }
 }
 
 fn is_transcript(name: &[u8]) -> bool {
@@ -194,77 +263,49 @@ fn is_transcript(name: &[u8]) -> bool {
 }
 
 /// Names in a folder, in order.
-fn names(folder: &Path) -> Result<Vec<Vec<u8>>> {
-    let entries = std::fs::read_dir(folder).map_err(Error::io("open", folder))?;
-    let mut names = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(Error::io("open", folder))?;
-        names.push(entry.file_name().as_bytes().to_owned());
+fn names(folder: &Folder, path: &Path) -> Result<Vec<Vec<u8>>> {
+    let (entries, failed) = folder.list();
+    if let Some(error) = failed {
+        return Err(Error::io("open", path)(error));
     }
+    let mut names: Vec<Vec<u8>> =
+        entries.into_iter().map(|entry| entry.name.as_bytes().to_owned()).collect();
     names.sort();
     Ok(names)
-}
-
-fn files(root: &Path, agent: &Agent) -> Result<AgentFiles> {
-    let claimed = |rest: &str| [b"agents/", &*agent.name, b"/", rest.as_bytes()].concat();
-    let origin = OpenClaw.origin(&claimed("sessions/sessions.json"));
-    let mut files = AgentFiles {
-        agent: origin.agent.unwrap_or_default(),
-        root: root.to_owned(),
-        index: None,
-        database: None,
-        transcripts: Vec::new(),
-        left_out: Vec::new(),
-    };
-    if is_folder(&agent.sessions) {
-        files.scan(&agent.sessions, &claimed("sessions"))?;
-    }
-    if let Some(home) = &agent.home {
-        for below in [MOVED.to_owned(), format!("agent/{MOVED}")] {
-            if is_folder(&home.join(&below)) {
-                files.scan(&home.join(&below), &claimed(&below))?;
-            }
-        }
-        if is_folder(&home.join("agent")) {
-            files.scan(&home.join("agent"), &claimed("agent"))?;
-        }
-    }
-    if let Some(moved) = agent.state.as_ref().map(|state| state.join(MOVED))
-        && is_folder(&moved)
-    {
-        files.scan(&moved, MOVED.as_bytes())?;
-    }
-    Ok(files)
 }
 
 impl AgentFiles {
     /// Takes in what is in a folder, and in folders of archives below it. `claimed` is the folder's
     /// path in OpenClaw's own.
-    fn scan(&mut self, folder: &Path, claimed: &[u8]) -> Result<()> {
-        for name in names(folder)? {
+    fn scan(&mut self, tree: &Tree, folder: &Path, claimed: &[u8]) -> Result<()> {
+        let handle = tree.folder(folder)?;
+        for name in names(&handle, folder)? {
             let claimed = [claimed, b"/", &*name].concat();
             let path = folder.join(OsStr::from_bytes(&name));
-            let Ok(meta) = path.symlink_metadata() else { continue };
-            if meta.is_dir() {
+            let Ok(meta) = handle.look(OsStr::from_bytes(&name)) else { continue };
+            if meta.kind == Kind::Folder {
                 // The other ones are named by whoever looks for them.
                 let is_below = claimed.iter().filter(|byte| **byte == b'/').count() == 3
                     && claimed.split(|byte| *byte == b'/').nth(2) == Some(b"sessions");
                 if is_below && OpenClaw.claim(&claimed, Node::Directory) == Claim::Enter {
-                    self.scan(&path, &claimed)?;
+                    self.scan(tree, &path, &claimed)?;
                 }
                 continue;
             }
             let origin = OpenClaw.origin(&claimed);
+            let file = meta.file();
+            self.has_hard_links |= meta.links > 1;
             match OpenClaw.claim(&claimed, Node::File) {
                 // In a folder of several agents.
                 Claim::Collect(_) if origin.agent.as_ref() != Some(&self.agent) => {}
-                Claim::Collect(_) if !meta.is_file() => {
+                Claim::Collect(_) if meta.kind != Kind::File => {
                     self.left_out.push((path, "no regular file, so it is not opened".to_owned()));
                 }
-                Claim::Collect(Part::Index) => self.index = Some(path),
-                Claim::Collect(Part::Database) => self.database = Some(path),
+                Claim::Collect(Part::Index) => self.index = Some((path, file)),
+                Claim::Collect(Part::Database) => self.database = Some((path, file)),
                 Claim::Collect(Part::Transcript) => self.transcripts.push(Transcript {
                     path,
+                    file,
                     session: origin.session,
                     archive: origin.archive,
                     is_compressed: OpenClaw.is_compressed(&claimed),
@@ -275,5 +316,17 @@ impl AgentFiles {
             }
         }
         Ok(())
+    }
+    /// Leaves out what is also named like a file with secrets.
+    fn leave_out(&mut self, denied: &HashSet<FileId>) {
+        let is_denied = |file: &FileId| denied.contains(file);
+        let is_denied_file = |found: &mut (PathBuf, FileId)| is_denied(&found.1);
+        let mut left_out: Vec<PathBuf> = Vec::new();
+        left_out.extend(self.index.take_if(is_denied_file).map(|found| found.0));
+        left_out.extend(self.database.take_if(is_denied_file).map(|found| found.0));
+        let transcripts = self.transcripts.extract_if(.., |found| is_denied(&found.file));
+        left_out.extend(transcripts.map(|found| found.path));
+        let why = "may hold secrets under another name, so it is not opened";
+        self.left_out.extend(left_out.into_iter().map(|path| (path, why.to_owned())));
     }
 }

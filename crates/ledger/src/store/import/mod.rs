@@ -14,7 +14,7 @@ mod read;
 mod sessions;
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use quipu_transcript::formats::native;
 use quipu_transcript::formats::openclaw::whole_index;
@@ -25,7 +25,8 @@ use self::find::AgentFiles;
 use self::sessions::Import;
 use super::Store;
 use super::sessions::MAIN;
-use crate::collect::{dump, open_source};
+use crate::collect::dump;
+use crate::foreign::{self, FileId};
 use crate::wire::{ImportedFile, LeftRow};
 use crate::{Error, Result};
 
@@ -39,14 +40,24 @@ impl Store {
     /// Imports the sessions in a folder of OpenClaw's, and tells of each file as it is done. What
     /// cannot be imported does not keep the rest from it.
     pub fn import(&mut self, folder: &Path, each: &mut dyn FnMut(ImportedFile)) -> Result<()> {
+        self.import_beside(folder, &[], each)
+    }
+
+    /// The same, and leaves out files that are also named like a file with secrets below `roots`.
+    pub fn import_beside(
+        &mut self,
+        folder: &Path,
+        roots: &[PathBuf],
+        each: &mut dyn FnMut(ImportedFile),
+    ) -> Result<()> {
         let ledger = self.ledger.path().to_owned();
         let scratch = ledger.parent().unwrap_or(Path::new("/"));
-        for mut files in find::find(folder)? {
+        for mut files in find::find(folder, roots)? {
             let mut keys = Keys::default();
-            if let Some(path) = files.database.clone() {
+            if let Some((path, file)) = files.database.clone() {
                 let claimed = format!("agents/{}/agent/openclaw-agent.sqlite", files.agent);
                 let told = files.told(&path, "index");
-                match dump(&files.root, &path, claimed.as_bytes(), &ledger) {
+                match dump(&files.root, (&path, file), claimed.as_bytes(), &ledger) {
                     Ok(mut dump) => {
                         let none = || b"{}".to_vec();
                         keys.add(&files, told, Ok(dump.keys.take().unwrap_or_else(none)));
@@ -56,8 +67,8 @@ impl Store {
                     Err(error) => keys.add(&files, told, Err(error)),
                 }
             }
-            if let Some(path) = &files.index {
-                let bytes = read_index(&files.root, path);
+            if let Some((path, file)) = &files.index {
+                let bytes = read_index(&files.root, path, *file);
                 keys.add(&files, files.told(path, "index"), bytes);
             }
             let mut told = keys.told;
@@ -129,8 +140,8 @@ impl Keys {
     }
 }
 
-fn read_index(root: &Path, path: &Path) -> Result<Vec<u8>> {
-    let mut file = open_source(root, path).map_err(Error::io("open", path))?;
+fn read_index(root: &Path, path: &Path, file: FileId) -> Result<Vec<u8>> {
+    let mut file = foreign::open(root, path, file).map_err(Error::io("open", path))?;
     let mut bytes = Vec::new();
     let mut limited = std::io::Read::take(&mut file, LARGEST_INDEX);
     std::io::Read::read_to_end(&mut limited, &mut bytes).map_err(Error::io("read", path))?;

@@ -15,8 +15,9 @@ use super::super::work::FORMAT;
 use super::batch::MOST_BYTES;
 use super::exported::Exported;
 use super::find::Transcript;
-use crate::collect::{Unfolded, open_source, unfold};
+use crate::collect::{Unfolded, unfold};
 use crate::export::openclaw::names;
+use crate::foreign;
 use crate::project::draft::Drafter;
 use crate::{Error, Result};
 
@@ -64,7 +65,7 @@ impl Folder<'_> {
             return Ok(Box::new(BufReader::with_capacity(1 << 16, rows)));
         }
         let path = &file.path;
-        let opened = open_source(self.root, path).map_err(Error::io("open", path))?;
+        let opened = foreign::open(self.root, path, file.file).map_err(Error::io("open", path))?;
         if !file.is_compressed {
             return Ok(Box::new(BufReader::with_capacity(1 << 16, opened)));
         }
