@@ -25,7 +25,7 @@ pub(crate) mod tail;
 mod targets;
 mod tips;
 pub(crate) mod toolbox;
-mod tools;
+pub(crate) mod tools;
 mod tree;
 mod turns;
 pub(crate) mod usage;
