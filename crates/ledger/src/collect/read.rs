@@ -19,6 +19,7 @@ use rusqlite::Connection;
 use rustix::fs::OFlags;
 
 use super::batch::{Builder, Ends, Piece, Step};
+use super::copies::SessionLines;
 use super::decompress::{self, Unfolded};
 use super::discover::{Reason, RootPath, Stat};
 use super::known::HEAD;
@@ -47,6 +48,7 @@ pub(crate) struct Work {
     pub(crate) bytes_verified: u64,
     pub(crate) lines_parsed: u64,
     pub(crate) chunks_opened: u64,
+    pub(crate) old_lines: u64,
 }
 
 /// Why a file was not read.
@@ -61,6 +63,8 @@ pub(crate) struct Held<'a, 'b> {
     pub(crate) conn: &'a Connection,
     /// Reads what it holds of files, one after another.
     pub(crate) records: &'a RefCell<RecordReader<'b>>,
+    /// Lines that it holds of the session that was read last.
+    pub(crate) copies: &'a RefCell<SessionLines>,
     /// Where it lies, and where files are decompressed.
     pub(crate) folder: &'a Path,
     /// Whose sessions are not read.
@@ -120,6 +124,7 @@ pub(crate) fn read<'b>(
     let mut reader = Reader {
         conn: ledger.conn,
         records: ledger.records,
+        copies: ledger.copies,
         format,
         origin: &origin,
         file: &file,
@@ -215,6 +220,7 @@ fn is_still(stat: &Stat) -> bool {
 pub(super) struct Reader<'a, 'b> {
     pub(super) conn: &'a Connection,
     pub(super) records: &'a RefCell<RecordReader<'b>>,
+    pub(super) copies: &'a RefCell<SessionLines>,
     pub(super) format: &'static dyn Format,
     pub(super) origin: &'a Origin,
     pub(super) file: &'a View,

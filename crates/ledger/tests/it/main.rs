@@ -25,6 +25,7 @@ mod forks;
 mod fresh;
 mod index_faults;
 mod kill;
+mod linear;
 mod log;
 mod migrating;
 mod moments;
