@@ -9,6 +9,7 @@ use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::OptionalExtension;
 
 use super::batch::{Began, Ends, LongTail, SpanPlan, Step};
+use super::copies::SessionName;
 use super::known::{HEAD, Known, print};
 use super::look::{self, Look};
 use super::read::{self, READ, Reader};
@@ -18,6 +19,9 @@ use crate::forget::{self, Verdict};
 use crate::ids::{GenerationId, SourceId};
 use crate::project::draft::Drafter;
 use crate::{Error, Result};
+
+/// At most so many files that begin alike are asked which of them is the longest.
+const MOST_ALIKE: i64 = 64;
 
 impl Reader<'_, '_> {
     /// Reads what is new in a file of lines.
@@ -51,7 +55,7 @@ impl Reader<'_, '_> {
     }
 
     /// A rewrite that was interrupted goes on as it began: with the lines of the life before.
-    fn interrupted(&self, known: &Known) -> Result<Option<Old>> {
+    fn interrupted(&self, known: &Known) -> Result<Option<Old<'static>>> {
         if known.number == 1 || !known.is_unfinished() {
             return Ok(None);
         }
@@ -67,22 +71,30 @@ impl Reader<'_, '_> {
     /// that stands in others too.
     fn new_lines(&mut self) -> Result<()> {
         let head = self.head()?;
-        let original = self.find_original(&head)?;
-        let mut lines = OldLines::default();
-        let others = self.find_others(&head)?;
-        for source in &others {
-            lines.read_source(self.conn, *source)?;
+        let mut original = OldLines::default();
+        let copy_of = self.find_original(&head)?;
+        let session = self.session(&head);
+        let is_its_own = match (&session, copy_of) {
+            (Some(session), Some((_, source))) => session.stands_in(self.conn, source)?,
+            _ => false,
+        };
+        if let Some((generation, _)) = copy_of.filter(|_| !is_its_own) {
+            // A copy is hardly ever much shorter than its original; a file that merely begins like a
+            // huge one must not cost as much as the huge one.
+            let most = self.length.saturating_mul(2).saturating_add(1 << 20);
+            original.read(self.conn, generation, most)?;
         }
-        // A copy is hardly ever much shorter than its original; a file that merely begins like a
-        // huge one must not cost as much as the huge one.
-        let most = self.length.saturating_mul(2).saturating_add(1 << 20);
-        if let Some((generation, _)) = original.filter(|(_, source)| !others.contains(source)) {
-            lines.read(self.conn, generation, most)?;
-        }
-        let began = if original.is_some() { Began::Copy } else { Began::First };
-        let copy_of = original.map(|(generation, _)| generation);
+        let copies = self.copies;
+        let mut copies = copies.borrow_mut();
+        let mut none = OldLines::default();
+        let session = match session {
+            Some(session) => copies.of(&mut self.records.borrow_mut(), session, self.work)?,
+            None => &mut none,
+        };
+        let began = if copy_of.is_some() { Began::Copy } else { Began::First };
+        let copy_of = copy_of.map(|(generation, _)| generation);
         let step = Step::Begin { began, closing: None, copy_of };
-        let mut old = Some(Old::Copied(lines)).filter(|old| !old.is_empty());
+        let mut old = Some(Old::Copied(session, original)).filter(|old| !old.is_empty());
         self.cut(step, 0, Ends::default(), Tail::default(), old.as_mut())
     }
 
@@ -102,7 +114,8 @@ impl Reader<'_, '_> {
         Ok(if look::fills(self.file, &mut head, 0)? { head } else { Vec::new() })
     }
 
-    /// A generation that begins with the same kilobyte as this new file, or is as short and the same.
+    /// A generation that begins with the same kilobyte as this new file, or is as short and the same:
+    /// the longest of the newest.
     fn find_original(&self, head: &[u8]) -> Result<Option<(GenerationId, SourceId)>> {
         if head.is_empty() {
             return Ok(None);
@@ -110,33 +123,24 @@ impl Reader<'_, '_> {
         Ok(self
             .conn
             .prepare_cached(
-                "SELECT id, source FROM generations
-                  WHERE head = ?1 AND head_length = ?2
+                "SELECT id, source
+                   FROM (SELECT id, source, cursor FROM generations
+                          WHERE head = ?1 AND head_length = ?2
+                          ORDER BY id DESC LIMIT ?3)
                   ORDER BY cursor DESC, id LIMIT 1",
             )?
-            .query_row((print(head), head.len() as i64), |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_row((print(head), head.len() as i64, MOST_ALIKE), |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
             .optional()?)
     }
 
-    /// The other files of the session that this new file belongs to.
-    fn find_others(&self, head: &[u8]) -> Result<Vec<SourceId>> {
-        let session = read::session_of(self.format, self.origin, head);
-        let Some(session) = session.filter(|_| self.origin.part.is_transcript()) else {
-            return Ok(Vec::new());
-        };
-        let agent = self.origin.agent.as_deref().unwrap_or_default();
-        let mut statement = self.conn.prepare_cached(
-            "SELECT ss.source
-               FROM sessions s
-               JOIN session_sources ss ON ss.session = s.id
-               JOIN sources f ON f.id = ss.source
-              WHERE s.format = ?1 AND s.agent = ?2 AND s.session_id = ?3
-                AND f.kind IN ('file', 'rows') AND ss.part IN ('transcript', 'agent', 'subagent')
-              ORDER BY ss.source",
-        )?;
-        Ok(statement
-            .query_map((self.format.name(), agent, session), |row| row.get(0))?
-            .collect::<Result<_, _>>()?)
+    /// The session that this new file belongs to, if it is a transcript.
+    fn session(&self, head: &[u8]) -> Option<SessionName> {
+        let id = read::session_of(self.format, self.origin, head)?;
+        let agent = self.origin.agent.clone().unwrap_or_default();
+        let is_transcript = self.origin.part.is_transcript();
+        is_transcript.then(|| SessionName { format: self.format.name(), agent, id })
     }
 
     /// Cuts the file from `from` on into lines. `old`: store only lines that it does not have.
@@ -146,7 +150,7 @@ impl Reader<'_, '_> {
         from: u64,
         mut ends: Ends,
         tail: Tail,
-        mut old: Option<&mut Old>,
+        mut old: Option<&mut Old<'_>>,
     ) -> Result<()> {
         let mut step = Some(step);
         let mut at = from;
@@ -236,7 +240,7 @@ impl Reader<'_, '_> {
         mut lines: &[u8],
         cut: &mut Cut,
         ends: &mut Ends,
-        mut old: Option<&mut Old>,
+        mut old: Option<&mut Old<'_>>,
     ) -> Result<()> {
         let drafter = Drafter::new(self.format, self.origin);
         if let Some(long) = cut.long.take() {
@@ -291,7 +295,7 @@ impl Reader<'_, '_> {
         &mut self,
         cut: &mut Cut,
         ends: &mut Ends,
-        old: Option<&mut Old>,
+        old: Option<&mut Old<'_>>,
         start: u64,
     ) -> Option<u64> {
         let old = old.filter(|_| cut.long.is_none())?;
@@ -317,8 +321,10 @@ impl Reader<'_, '_> {
                 let line = old.find_hashed(&hasher, at - start)?;
                 cut.same(line.generation, line.start, line.length);
             }
-            Old::Copied(old) => {
-                let line = old.find_hashed(&hasher, at - start)?;
+            Old::Copied(session, original) => {
+                let line = session
+                    .find_hashed(&hasher, at - start)
+                    .or_else(|| original.find_hashed(&hasher, at - start))?;
                 let head = cut.carry.get(..OVERSIZE_HEAD).unwrap_or(&cut.carry);
                 self.work.lines_parsed += 1;
                 let drafter = Drafter::new(self.format, self.origin);
@@ -358,11 +364,12 @@ impl Reader<'_, '_> {
 }
 
 /// Lines that the ledger has already.
-enum Old {
+enum Old<'s> {
     /// From before the file was rewritten: they are not records again.
     Lines(OldLines),
-    /// In other files: they are records of this one too, but their bytes are not stored again.
-    Copied(OldLines),
+    /// In other files, of the session and of the one that this is a copy of: they are records of this
+    /// one too, but their bytes are not stored again.
+    Copied(&'s mut OldLines, OldLines),
 }
 
 /// Where a line stands already.
@@ -371,17 +378,21 @@ enum Found {
     Copied(OldLine),
 }
 
-impl Old {
+impl Old<'_> {
     fn find(&mut self, line: &[u8]) -> Option<Found> {
         match self {
             Old::Lines(old) => old.find(line).map(Found::Same),
-            Old::Copied(old) => old.find(line).map(Found::Copied),
+            Old::Copied(session, original) => {
+                session.find(line).or_else(|| original.find(line)).map(Found::Copied)
+            }
         }
     }
 
     fn is_empty(&self) -> bool {
-        let (Old::Lines(old) | Old::Copied(old)) = self;
-        old.is_empty()
+        match self {
+            Old::Lines(old) => old.is_empty(),
+            Old::Copied(session, original) => session.is_empty() && original.is_empty(),
+        }
     }
 }
 

@@ -13,6 +13,7 @@
 mod batch;
 mod changed;
 mod changes;
+mod copies;
 mod damage;
 mod decompress;
 mod discover;
@@ -40,6 +41,7 @@ mod write;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::Instant;
 
 pub(crate) use changed::claimed;
@@ -337,6 +339,7 @@ fn carry_out(
     let mut dropped = 0;
     let mut refused = std::mem::take(&mut plan.refused);
     let databases = plan.databases.take();
+    let copies = Mutex::default();
     for (phase, jobs) in phases::phases(roots, plan).into_iter().enumerate() {
         if phase > 0 {
             // Files are compared with what is in the ledger by now; readers open it by its name.
@@ -345,8 +348,8 @@ fn carry_out(
         if is_over(ledger.deadline()) {
             sweep.pending.add(&jobs);
         } else if !jobs.is_empty() {
-            let mut run =
-                Run { ledger, roots, jobs: &jobs, forgotten, pending: &mut sweep.pending };
+            let pending = &mut sweep.pending;
+            let mut run = Run { ledger, roots, jobs: &jobs, forgotten, pending, copies: &copies };
             dropped += run.run(report, &mut skipped, progress)?;
         }
     }

@@ -5,7 +5,8 @@ use super::plan::{Job, Plan};
 use super::{known, read};
 use foldhash::HashMap;
 
-/// At most this many files that are alike are read one after another.
+/// At most this many files that are alike are read one after another. More of them are read in as
+/// many groups, the shorter ones first.
 const MOST_PHASES: usize = 16;
 
 /// New files that begin alike, or are of one session, may be copies of each other: the longer waits
@@ -36,27 +37,45 @@ pub(super) fn phases(roots: &[RootPath], plan: Plan) -> Vec<Vec<Job>> {
     let mut waiting: Vec<(u64, usize)> =
         alike_to.keys().filter_map(|job| Some((plan.jobs.get(*job)?.size, *job))).collect();
     waiting.sort_unstable();
-    let mut next: HashMap<&Alike, usize> = HashMap::default();
+    // How many of those that are alike have their phase, and the last one that they have.
+    let mut given: HashMap<&Alike, (usize, usize)> = HashMap::default();
     let mut phase_of: HashMap<usize, usize> = HashMap::default();
     for (_, job) in waiting {
         let keys = alike_to.get(&job).map_or(&[][..], Vec::as_slice);
-        let phase = keys.iter().filter_map(|key| next.get(key)).max().copied().unwrap_or(0);
-        next.extend(keys.iter().map(|key| (*key, phase + 1)));
-        phase_of.insert(job, phase.min(MOST_PHASES - 1));
+        let earliest = |key: &&Alike| {
+            let (count, last) = given.get(key).copied()?;
+            let all = alike.get(key).map_or(0, Vec::len);
+            Some(if all <= MOST_PHASES { last + 1 } else { last.max(count * MOST_PHASES / all) })
+        };
+        let phase = keys.iter().filter_map(earliest).max().unwrap_or(0).min(MOST_PHASES - 1);
+        for key in keys {
+            let (count, last) = given.entry(key).or_default();
+            (*count, *last) = (*count + 1, phase);
+        }
+        phase_of.insert(job, phase);
     }
-    let mut phases: Vec<Vec<Job>> = Vec::new();
+    let mut phases: Vec<Vec<(usize, Job)>> = Vec::new();
+    // Files of one session come together, so that its lines are read from the ledger once.
+    let together: HashMap<usize, usize> = alike
+        .iter()
+        .filter(|(key, _)| matches!(key, Alike::Session(..)))
+        .flat_map(|(_, jobs)| jobs.iter().map(|job| (*job, jobs.first().copied().unwrap_or(*job))))
+        .collect();
     for (index, job) in plan.jobs.into_iter().enumerate() {
         let phase = phase_of.get(&index).copied().unwrap_or(0);
         if phases.len() <= phase {
             phases.resize_with(phase + 1, Vec::new);
         }
         if let Some(jobs) = phases.get_mut(phase) {
-            jobs.push(job);
+            jobs.push((together.get(&index).copied().unwrap_or(index), job));
         }
     }
-    // Somebody may wait for what is new; what was only touched is compared after it.
-    phases.iter_mut().for_each(|jobs| jobs.sort_by_key(Job::is_touched));
-    phases
+    let in_order = |mut jobs: Vec<(usize, Job)>| {
+        // Somebody may wait for what is new; what was only touched is compared after it.
+        jobs.sort_by_key(|(place, job)| (job.is_touched(), *place));
+        jobs.into_iter().map(|(_, job)| job).collect()
+    };
+    phases.into_iter().map(in_order).collect()
 }
 
 /// What two new files may have in common.

@@ -16,6 +16,7 @@ use quipu_transcript::record;
 use rusqlite::Connection;
 
 use super::batch::{Builder, Ends, Piece, Step};
+use super::copies::SessionLines;
 use super::decompress::{self, Unfolded};
 use super::discover::{Reason, RootPath, Stat, absolute};
 use super::known::HEAD;
@@ -45,6 +46,7 @@ pub(crate) struct Work {
     pub(crate) bytes_verified: u64,
     pub(crate) lines_parsed: u64,
     pub(crate) chunks_opened: u64,
+    pub(crate) old_lines: u64,
 }
 
 /// Why a file was not read.
@@ -59,6 +61,8 @@ pub(crate) struct Held<'a, 'b> {
     pub(crate) conn: &'a Connection,
     /// Reads what it holds of files, one after another.
     pub(crate) records: &'a RefCell<RecordReader<'b>>,
+    /// Lines that it holds of the session that was read last.
+    pub(crate) copies: &'a RefCell<SessionLines>,
     /// Where it lies, and where files are decompressed.
     pub(crate) folder: &'a Path,
     /// Whose sessions are not read.
@@ -117,6 +121,7 @@ pub(crate) fn read<'b>(
     let mut reader = Reader {
         conn: ledger.conn,
         records: ledger.records,
+        copies: ledger.copies,
         format,
         origin: &origin,
         file: &file,
@@ -199,6 +204,7 @@ fn is_still(stat: &Stat) -> bool {
 pub(super) struct Reader<'a, 'b> {
     pub(super) conn: &'a Connection,
     pub(super) records: &'a RefCell<RecordReader<'b>>,
+    pub(super) copies: &'a RefCell<SessionLines>,
     pub(super) format: &'static dyn Format,
     pub(super) origin: &'a Origin,
     pub(super) file: &'a View,

@@ -1,24 +1,25 @@
 //! Finds the lines of an earlier generation in a rewritten or copied file, so that only new lines
 //! are stored.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use rusqlite::Connection;
 
 use crate::chunks::RecordReader;
-use crate::ids::{GenerationId, Seq, SourceId};
+use crate::ids::{GenerationId, Seq};
 use crate::{Result, spans};
 
 /// Lines are compared by 128 bits of BLAKE3: transcripts are hostile, and a collision would give
 /// back other bytes than were collected.
 type LineHash = [u8; 16];
 
-/// The lines of a generation, or of all generations of some sources.
+/// The lines of a generation, or of all files of a session.
 #[derive(Default)]
 pub(crate) struct OldLines {
     lines: Vec<OldLine>,
     by_hash: HashMap<LineHash, usize>,
-    /// The records that hold them.
+    /// The records that hold them, where they were added one by one.
     holders: HashSet<Seq>,
     /// The line that would follow the last one found.
     next: usize,
@@ -72,29 +73,31 @@ impl OldLines {
         Ok(())
     }
 
-    /// Reads every line that a source ever had and that is not here yet.
-    pub(crate) fn read_source(&mut self, conn: &Connection, source: SourceId) -> Result<()> {
-        let mut reader = RecordReader::new(conn);
-        let mut statement = conn.prepare_cached(
-            "SELECT g.id, s.start, s.first_seq, s.last_seq
-               FROM generations g JOIN spans s ON s.generation = g.id
-              WHERE g.source = ?1 AND s.first_seq IS NOT NULL
-              ORDER BY g.id, s.start",
-        )?;
-        let mut spans = statement.query([source])?;
-        while let Some(span) = spans.next()? {
-            let (generation, mut start) = (span.get(0)?, span.get::<_, i64>(1)? as u64);
-            let (first, last): (Seq, Seq) = (span.get(2)?, span.get(3)?);
-            for seq in (first.0..=last.0).map(Seq) {
-                let (holder, length) = held(conn, seq)?;
-                // A copy of a copy costs no more than its rows.
-                if holder == seq || !self.holders.contains(&holder) {
-                    self.add(&mut reader, generation, start, seq, holder)?;
-                }
-                start += length;
-            }
+    /// Adds the line of a record, unless it is here. `at`: the generation and the byte where it
+    /// stands. Whoever adds lines so finds them by their bytes, not by their order.
+    pub(crate) fn add_new(
+        &mut self,
+        reader: &mut RecordReader<'_>,
+        (generation, start): (GenerationId, u64),
+        seq: Seq,
+        holder: Seq,
+    ) -> Result<()> {
+        // A copy of a copy costs no more than its row.
+        if holder != seq && self.holders.contains(&holder) {
+            return Ok(());
+        }
+        self.holders.insert(holder);
+        let (hash, length) = hash_of(reader, seq)?;
+        if let Entry::Vacant(vacant) = self.by_hash.entry(hash) {
+            vacant.insert(self.lines.len());
+            self.lines.push(OldLine { generation, start, length, seq: holder, hash });
         }
         Ok(())
+    }
+
+    /// The next line that is looked for is the first of another file.
+    pub(crate) fn start_over(&mut self) {
+        self.next = 0;
     }
 
     /// Adds the line of a record.
@@ -106,16 +109,8 @@ impl OldLines {
         seq: Seq,
         holder: Seq,
     ) -> Result<()> {
-        let mut hasher = blake3::Hasher::new();
-        let mut length = 0;
-        reader.stream(seq, &mut |part| {
-            hasher.update(part);
-            length += part.len() as u64;
-            Ok(true)
-        })?;
-        let hash = finish(&hasher);
+        let (hash, length) = hash_of(reader, seq)?;
         self.by_hash.entry(hash).or_insert(self.lines.len());
-        self.holders.insert(holder);
         self.lines.push(OldLine { generation, start, length, seq: holder, hash });
         Ok(())
     }
@@ -144,6 +139,18 @@ impl OldLines {
         self.next = index + 1;
         Some(*line)
     }
+}
+
+/// The hash of a record's line, and its length.
+fn hash_of(reader: &mut RecordReader<'_>, seq: Seq) -> Result<(LineHash, u64)> {
+    let mut hasher = blake3::Hasher::new();
+    let mut length = 0;
+    reader.stream(seq, &mut |part| {
+        hasher.update(part);
+        length += part.len() as u64;
+        Ok(true)
+    })?;
+    Ok((finish(&hasher), length))
 }
 
 /// The record that holds a record's bytes, and how many they are.

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::batch::{Batch, Builder, Tools};
+use super::copies::SessionLines;
 use super::discover::{RootPath, Skipped};
 use super::lead::Lead;
 use super::plan::Job;
@@ -49,6 +50,8 @@ pub(super) struct Run<'a> {
     pub(super) jobs: &'a [Job],
     pub(super) forgotten: &'a Forgotten,
     pub(super) pending: &'a mut Pending,
+    /// What readers keep from one run to the next.
+    pub(super) copies: &'a Mutex<Vec<SessionLines>>,
 }
 
 impl Run<'_> {
@@ -72,6 +75,7 @@ impl Run<'_> {
             jobs: self.jobs,
             units: &units,
             forgotten: self.forgotten,
+            copies: self.copies,
             next: AtomicUsize::new(0),
             lead: Lead::new(units.len()),
             done: Mutex::new((Work::default(), Vec::new())),
@@ -120,6 +124,7 @@ impl Run<'_> {
         report.bytes_verified += work.bytes_verified;
         report.lines_parsed += work.lines_parsed;
         report.chunks_opened += work.chunks_opened;
+        report.old_lines += work.old_lines;
         let dropped = write::dropped(&writer.progress);
         let done = units.get(units_done).map_or(self.jobs.len(), |unit| unit.start);
         for (job, progress) in self.jobs.iter().zip(&writer.progress).skip(done) {
@@ -221,6 +226,7 @@ struct Readers<'a> {
     jobs: &'a [Job],
     units: &'a [std::ops::Range<usize>],
     forgotten: &'a Forgotten,
+    copies: &'a Mutex<Vec<SessionLines>>,
     next: AtomicUsize,
     lead: Lead,
     done: Mutex<(Work, Vec<Skipped>)>,
@@ -232,6 +238,7 @@ struct Reader {
     work: Work,
     skipped: Vec<Skipped>,
     tools: Tools,
+    copies: RefCell<SessionLines>,
 }
 
 type Senders = [Mutex<Option<mpsc::Sender<Result<Batch>>>>];
@@ -244,7 +251,8 @@ impl Readers<'_> {
             Some(empty) => Ledger::in_memory(empty, &self.path),
             None => Ledger::open_up_to_date(&self.path),
         };
-        let mut reader = Reader::default();
+        let kept = self.copies.lock().ok().and_then(|mut copies| copies.pop());
+        let mut reader = Reader { copies: kept.unwrap_or_default().into(), ..Reader::default() };
         loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(unit) = self.units.get(number) else { break };
@@ -264,11 +272,15 @@ impl Readers<'_> {
                 break;
             }
         }
+        if let Ok(mut copies) = self.copies.lock() {
+            copies.push(reader.copies.take());
+        }
         if let Ok(mut done) = self.done.lock() {
             done.0.bytes_read += reader.work.bytes_read;
             done.0.bytes_verified += reader.work.bytes_verified;
             done.0.lines_parsed += reader.work.lines_parsed;
             done.0.chunks_opened += reader.work.chunks_opened;
+            done.0.old_lines += reader.work.old_lines;
             done.1.append(&mut reader.skipped);
         }
     }
@@ -296,6 +308,7 @@ impl Readers<'_> {
             let ledger = read::Held {
                 conn: ledger.conn(),
                 records: &records,
+                copies: &reader.copies,
                 folder,
                 forgotten: self.forgotten,
             };

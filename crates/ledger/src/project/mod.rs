@@ -25,7 +25,7 @@ pub(crate) mod tail;
 mod targets;
 mod tips;
 pub(crate) mod toolbox;
-mod tools;
+pub(crate) mod tools;
 mod tree;
 mod turns;
 pub(crate) mod usage;
@@ -150,9 +150,8 @@ impl Fold {
         if let Event::Generation { copy_of: Some(original), .. } = event {
             self.copied(tx, seq, source, SourceId(*original))?;
         }
-        // What is in memory of its sessions is written first: states are read from the rows.
         self.sessions.save(tx)?;
-        states::refresh_states(tx, source)?;
+        self.sessions.moved(tx, source)?;
         let problem = match event {
             Event::Generation { number, began, .. } => {
                 let kind = match began.as_str() {
@@ -174,7 +173,8 @@ impl Fold {
 
     /// Writes the rows of sessions, so that statements of the same transaction see them.
     pub(crate) fn settle(&mut self, tx: &Transaction<'_>) -> Result<()> {
-        self.sessions.save(tx)
+        self.sessions.save(tx)?;
+        self.sessions.save_states(tx)
     }
 
     /// Writes what is only in memory. Must come before every commit.
@@ -185,6 +185,7 @@ impl Fold {
         let pages = thread::scope(|scope| {
             let merging = words.is_much().then(|| scope.spawn(|| words.merge(page_size)));
             sessions.save(tx)?;
+            sessions.save_states(tx)?;
             turns.save(tx)?;
             sessions.recount(tx)?;
             match merging.map(thread::ScopedJoinHandle::join) {

@@ -23,6 +23,8 @@ pub(crate) struct Session {
     pub(crate) row: SessionRow,
     pub(crate) columns: Columns,
     pub(crate) is_dirty: bool,
+    /// A file was added, so its state may be another.
+    pub(crate) has_new_source: bool,
     /// Everything about the session is in memory: nothing of it was in the ledger before.
     pub(crate) is_complete: bool,
     pub(crate) tree: super::tree::Tree,
@@ -112,6 +114,7 @@ impl Session {
             row,
             columns: Columns::default(),
             is_dirty: true,
+            has_new_source: false,
             is_complete: true,
             tree: Default::default(),
             calls: Default::default(),
@@ -140,6 +143,7 @@ impl Session {
             is_complete: columns.entries == 0,
             columns,
             is_dirty: false,
+            has_new_source: false,
             tree: Default::default(),
             calls: Default::default(),
             bills: Default::default(),
@@ -153,10 +157,12 @@ impl Session {
         source: SourceId,
         origin: &Origin,
     ) -> Result<()> {
-        conn.prepare_cached(
-            "INSERT OR IGNORE INTO session_sources (session, source, part) VALUES (?1, ?2, ?3)",
-        )?
-        .execute((self.row, source, origin.part.as_str()))?;
+        let added = conn
+            .prepare_cached(
+                "INSERT OR IGNORE INTO session_sources (session, source, part) VALUES (?1, ?2, ?3)",
+            )?
+            .execute((self.row, source, origin.part.as_str()))?;
+        self.has_new_source |= added > 0;
         self.is_dirty = true;
         let part = session_part(origin.part);
         if weight(part) > weight(&self.columns.part) || self.columns.part.is_empty() {
@@ -261,12 +267,11 @@ impl Session {
         Ok(())
     }
 
-    /// Writes the row.
+    /// Writes the row. Its state is brought up to date later, by `states`.
     pub(crate) fn save(&mut self, conn: &Connection, name: &Name) -> Result<()> {
         if !self.is_dirty {
             return Ok(());
         }
-        let state = states::state(conn, self.row)?;
         let link = keys::link(conn, name)?.unwrap_or_default();
         let c = &self.columns;
         conn.prepare_cached(
@@ -280,7 +285,7 @@ impl Session {
                      ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32,
                      ?33)
              ON CONFLICT (id) DO UPDATE SET
-                part = ?5, state = ?6, parent_id = ?7, parent_call = ?8, agent_type = ?9,
+                part = ?5, parent_id = ?7, parent_call = ?8, agent_type = ?9,
                 fork_of = ?10, continued_in = ?11, project = ?12, cwd = ?13, git_branch = ?14,
                 client_version = ?15, header_version = ?16, title = ?17, title_rank = ?18,
                 first_prompt = ?19, pull_request = ?20, model = ?21, started_at = ?22,
@@ -294,7 +299,7 @@ impl Session {
             name.agent,
             name.id,
             if link.is_subagent { "subagent" } else { c.part.as_str() },
-            state,
+            states::WITHOUT_FILES,
             c.parent_id.as_ref().or(link.parent_id.as_ref()),
             c.parent_call,
             c.agent_type,

@@ -8,9 +8,10 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::quarters::Quarters;
 use super::session::{Name, Session};
+use super::states::States;
 use super::usage;
 use crate::Result;
-use crate::ids::SessionRow;
+use crate::ids::{SessionRow, SourceId};
 
 /// The sessions that are being folded, by name and by row.
 #[derive(Debug, Default)]
@@ -24,6 +25,7 @@ pub(crate) struct Sessions {
     billed: BTreeSet<i64>,
     /// How their sums changed.
     quarters: Quarters,
+    states: States,
 }
 
 /// At most this many sessions are kept open between two commits.
@@ -90,11 +92,24 @@ impl Sessions {
     pub(crate) fn save(&mut self, conn: &Connection) -> Result<()> {
         for (name, session) in self.open.values_mut() {
             session.save(conn, name)?;
+            if std::mem::take(&mut session.has_new_source) {
+                self.states.add(session.row);
+            }
             session.calls.save(conn, session.row)?;
             let (billed, quarters) = (&mut self.billed, &mut self.quarters);
             session.bills.save(conn, session.row, session.is_complete, billed, quarters)?;
         }
         Ok(())
+    }
+
+    /// Something has become of a file of theirs.
+    pub(crate) fn moved(&mut self, conn: &Connection, source: SourceId) -> Result<()> {
+        self.states.add_all_of(conn, source)
+    }
+
+    /// Brings the states of sessions up to date. All sessions must be saved.
+    pub(crate) fn save_states(&mut self, conn: &Connection) -> Result<()> {
+        self.states.save(conn)
     }
 
     /// Decides which copies of the responses that were billed since the last commit count, and

@@ -1,14 +1,19 @@
 //! What has become of sessions, going by where their files are.
 
+use std::collections::BTreeSet;
+
 use quipu_transcript::format::{self, Archive};
 use rusqlite::Connection;
 
 use crate::Result;
 use crate::ids::{SessionRow, SourceId};
 
+/// The state of a session that no file holds.
+pub(super) const WITHOUT_FILES: &str = "lost";
+
 /// What has become of a session's files: `live`, `archived`, `deleted`, `gone`, or `lost` if there
 /// never was a transcript to collect.
-pub(super) fn state(conn: &Connection, session: SessionRow) -> Result<&'static str> {
+fn state(conn: &Connection, session: SessionRow) -> Result<&'static str> {
     let mut statement = conn.prepare_cached(
         "SELECT s.kind, s.format, s.path, s.is_gone
            FROM session_sources ss JOIN sources s ON s.id = ss.source
@@ -33,20 +38,44 @@ pub(super) fn state(conn: &Connection, session: SessionRow) -> Result<&'static s
         if best.is_none_or(|best| rank(state) > rank(best)) {
             best = Some(state);
         }
+        if best == order.last().copied() {
+            break;
+        }
     }
-    Ok(best.unwrap_or("lost"))
+    Ok(best.unwrap_or(WITHOUT_FILES))
 }
 
-/// Brings the state of every session of a source up to date.
-pub(super) fn refresh_states(conn: &Connection, source: SourceId) -> Result<()> {
-    let sessions: Vec<SessionRow> = conn
-        .prepare_cached("SELECT session FROM session_sources WHERE source = ?1")?
-        .query_map([source], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
-    for session in sessions {
-        let state = state(conn, session)?;
-        conn.prepare_cached("UPDATE sessions SET state = ?2 WHERE id = ?1 AND state <> ?2")?
-            .execute((session, state))?;
+/// The sessions whose states may be others than their rows say. Each is looked at once in a
+/// transaction, however many of its files came or went.
+#[derive(Debug, Default)]
+pub(super) struct States {
+    due: BTreeSet<SessionRow>,
+}
+
+impl States {
+    /// A session has one more file.
+    pub(super) fn add(&mut self, session: SessionRow) {
+        self.due.insert(session);
     }
-    Ok(())
+
+    /// Something has become of a file.
+    pub(super) fn add_all_of(&mut self, conn: &Connection, source: SourceId) -> Result<()> {
+        let mut statement =
+            conn.prepare_cached("SELECT session FROM session_sources WHERE source = ?1")?;
+        let mut rows = statement.query([source])?;
+        while let Some(row) = rows.next()? {
+            self.due.insert(row.get(0)?);
+        }
+        Ok(())
+    }
+
+    /// Brings the rows up to date. They must be there.
+    pub(super) fn save(&mut self, conn: &Connection) -> Result<()> {
+        for session in std::mem::take(&mut self.due) {
+            let state = state(conn, session)?;
+            conn.prepare_cached("UPDATE sessions SET state = ?2 WHERE id = ?1 AND state <> ?2")?
+                .execute((session, state))?;
+        }
+        Ok(())
+    }
 }

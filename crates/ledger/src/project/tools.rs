@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use quipu_transcript::problem::ProblemKind;
 use rusqlite::{Connection, OptionalExtension};
 
+pub(crate) use self::known::end_of;
 use self::known::{Known, Place, State};
 use super::draft::{DraftCall, DraftResult};
 use super::targets::{Target, Targets};

@@ -6,6 +6,7 @@
 //! know by itself, `outputs` what it has in another file, `queued` opens what stands nowhere else,
 //! `rewind` notices where the conversation went back, and `ways` where what hangs off what leads.
 
+mod calls;
 mod choice;
 mod head;
 mod learn;
@@ -142,7 +143,7 @@ impl<'s> Teller<'s> {
             homes: HashMap::new(),
             learned: Learned::new(story.conn, story.row, &story.plan)?,
             rewinds: Some(Rewinds::new(story.conn)),
-            outputs: Outputs::new(story.conn, story.row),
+            outputs: Outputs::new(story.conn),
         })
     }
 
@@ -202,7 +203,7 @@ impl<'s> Teller<'s> {
                         item.rewind = rewinds.notice(row, &item, response, learned)?;
                     }
                     if chosen.tells_results() {
-                        outputs.fill(&mut item)?;
+                        outputs.fill(&mut item, &mut learned.calls)?;
                     }
                     // Whoever is told may take any time.
                     drop(snapshot.take());

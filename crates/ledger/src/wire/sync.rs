@@ -28,6 +28,9 @@ pub struct SyncReport {
     /// Chunks of the ledger that were opened for that.
     #[serde(skip)]
     pub chunks_opened: u64,
+    /// Records of other files that were looked at, to find lines that are not stored again.
+    #[serde(skip)]
+    pub old_lines: u64,
     /// Databases that were opened, because they changed since the last sync.
     pub databases_opened: u64,
     /// Oddities that were noted, without those that what came later explained.

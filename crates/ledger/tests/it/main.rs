@@ -27,6 +27,7 @@ mod forks;
 mod fresh;
 mod index_faults;
 mod kill;
+mod linear;
 mod log;
 mod migrating;
 mod modes;

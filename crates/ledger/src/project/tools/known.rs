@@ -183,7 +183,7 @@ impl Many {
 }
 
 /// What SQLite's `substr(…, -4)` gives: for it, a text ends at the first NUL.
-fn end_of(rest: &str) -> &str {
+pub(crate) fn end_of(rest: &str) -> &str {
     let text = rest.split('\0').next().unwrap_or_default();
     let start = text.char_indices().rev().nth(3).map_or(0, |(at, _)| at);
     text.get(start..).unwrap_or_default()

@@ -11,13 +11,13 @@ use quipu_transcript::story::{
 };
 use rusqlite::{Connection, OptionalExtension};
 
+use super::calls::Calls;
 use super::plan::Plan;
 use super::queued::Said;
 use super::rows::Row;
 use crate::Result;
 use crate::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow};
 use crate::project::family::{agent_ids, works_for};
-use crate::project::toolbox::CallId;
 use crate::query::{lost, tails};
 
 /// What is known of the session as a whole.
@@ -33,6 +33,7 @@ pub(super) struct Learned<'c> {
     /// The last entry and its name: mostly the parent of the next.
     last: Option<(EntryId, String)>,
     said: Said,
+    pub(super) calls: Calls<'c>,
 }
 
 impl<'c> Learned<'c> {
@@ -56,6 +57,7 @@ impl<'c> Learned<'c> {
                 .is_some_and(|format| format.error_words_count()),
             last: None,
             said: Said::default(),
+            calls: Calls::new(conn, session),
         })
     }
 
@@ -125,24 +127,22 @@ impl<'c> Learned<'c> {
         Ok(())
     }
 
-    fn result(&self, result: &mut StoryResult<'_>) -> Result<()> {
+    fn result(&mut self, result: &mut StoryResult<'_>) -> Result<()> {
         let Some(id) = result.call_id.as_deref() else { return Ok(()) };
-        let call = CallId::of(id);
-        let call: Option<(String, Option<String>)> = self
-            .conn
-            .prepare_cached(
-                "SELECT t.name,
-                        iif(typeof(c.target) = 'integer',
-                            (SELECT text FROM targets WHERE id = c.target), c.target)
-                   FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
-                  WHERE c.session = ?1 AND substr(c.call, -4) = substr(?2, -4) AND c.call = ?2
-                    AND t.call_begins = ?3
-                  ORDER BY c.entry LIMIT 1",
-            )?
-            .query_row((self.session, call.rest, call.beginning), |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })
-            .optional()?;
+        let call: Option<(String, Option<String>)> = match self.calls.first(id)? {
+            Some((entry, ordinal)) => self
+                .conn
+                .prepare_cached(
+                    "SELECT t.name,
+                            iif(typeof(c.target) = 'integer',
+                                (SELECT text FROM targets WHERE id = c.target), c.target)
+                       FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
+                      WHERE c.entry = ?1 AND c.ordinal = ?2",
+                )?
+                .query_row((entry, ordinal), |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()?,
+            None => None,
+        };
         let Some((name, target)) = call else {
             result.is_orphan = true;
             return Ok(());

@@ -7,27 +7,26 @@ use quipu_transcript::record::DECODE_LIMIT;
 use quipu_transcript::story::{Piece, StoryItem, StoryResult};
 use rusqlite::{Connection, OptionalExtension};
 
+use super::calls::Calls;
 use crate::Result;
 use crate::chunks::RecordReader;
-use crate::ids::{EntryId, GenerationId, SessionRow};
+use crate::ids::{EntryId, GenerationId};
 use crate::project::rebuild::Home;
-use crate::project::toolbox::CallId;
 
 /// Puts whole outputs in the place of their beginnings.
 pub(super) struct Outputs<'c> {
     conn: &'c Connection,
-    session: SessionRow,
 }
 
 impl<'c> Outputs<'c> {
-    pub(super) fn new(conn: &'c Connection, session: SessionRow) -> Outputs<'c> {
-        Outputs { conn, session }
+    pub(super) fn new(conn: &'c Connection) -> Outputs<'c> {
+        Outputs { conn }
     }
 
-    pub(super) fn fill(&self, item: &mut StoryItem<'_>) -> Result<()> {
+    pub(super) fn fill(&self, item: &mut StoryItem<'_>, calls: &mut Calls<'_>) -> Result<()> {
         for piece in &mut item.pieces {
             if let Piece::Result(result) = piece
-                && let Some(text) = self.whole(result)?
+                && let Some(text) = self.whole(result, calls)?
             {
                 result.text = Cow::Owned(text);
             }
@@ -36,22 +35,13 @@ impl<'c> Outputs<'c> {
     }
 
     /// All of an output, if its file was collected and holds text.
-    fn whole(&self, result: &StoryResult<'_>) -> Result<Option<String>> {
+    fn whole(&self, result: &StoryResult<'_>, calls: &mut Calls<'_>) -> Result<Option<String>> {
         let (Some(call), Some(_)) = (&result.call_id, &result.output_file) else { return Ok(None) };
-        let call = CallId::of(call);
+        let Some(output) = calls.output(call)? else { return Ok(None) };
         let file: Option<(EntryId, GenerationId, i64)> = self
             .conn
-            .prepare_cached(
-                "SELECT r.seq, r.generation, r.length
-                   FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
-                   JOIN records r ON r.seq = c.output
-                  WHERE c.session = ?1 AND substr(c.call, -4) = substr(?2, -4) AND c.call = ?2
-                    AND t.call_begins = ?3
-                  LIMIT 1",
-            )?
-            .query_row((self.session, call.rest, call.beginning), |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-            })
+            .prepare_cached("SELECT seq, generation, length FROM records WHERE seq = ?1")?
+            .query_row([output], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
             .optional()?;
         let Some((entry, generation, length)) = file else { return Ok(None) };
         let (Some(seq), Some(home)) = (entry.seq(), Home::of(self.conn, generation)?) else {
