@@ -16,6 +16,12 @@ use crate::{Error, Result};
 /// Gives the log and its shared memory the ledger's mode, as SQLite would if it made them now. An
 /// error names the one that cannot be written to.
 pub(crate) fn make_writable(path: &Path) -> Result<()> {
+    let check = |file: &Path| {
+        rustix::fs::access(file, Access::WRITE_OK)
+            .map_err(|error| Error::io("write to", file)(error.into()))
+    };
+    // SQLite would open what it may not write to, and leave shared memory beside it.
+    check(path)?;
     let Ok(ledger) = fs::symlink_metadata(path) else { return Ok(()) };
     if ledger.mode() & 0o200 == 0 {
         return Ok(());
@@ -27,8 +33,7 @@ pub(crate) fn make_writable(path: &Path) -> Result<()> {
             // If it is not ours, what counts is whether we may write to it.
             let _ = fs::set_permissions(&file, fs::Permissions::from_mode(mode));
         }
-        rustix::fs::access(&file, Access::WRITE_OK)
-            .map_err(|error| Error::io("write to", &file)(error.into()))?;
+        check(&file)?;
     }
     Ok(())
 }

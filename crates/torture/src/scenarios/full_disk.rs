@@ -42,7 +42,7 @@ cp seed/ledger.db data/ && : >data/ledger.db.lock && : >data/ledger.db.wait
 for free in FREE; do
     dd if=/dev/zero of=data/fill bs=1k 2>/dev/null
     truncate -s -${free}K data/fill
-    for command in "status" "sessions" "sessions --no-sync" "usage" "search e" "doctor" "cursors" \
+    for command in "status" "sessions" "sessions --no-sync" "usage" "search word" "doctor" "cursors" \
         "restore --all --to given.$free" "backup copy.$free.db" "sync"; do
         "$QUIPU" $command >out 2>err
         echo $free $? $command >>codes
