@@ -386,7 +386,7 @@ fn no_format_writes_through_a_link() {
             let planted = hostile.join(&name);
             fs::create_dir_all(planted.parent().unwrap()).unwrap();
             let is_folder = home.path(format!("{format}-plain")).join(&name).is_dir();
-            link(if is_folder { outside.clone() } else { outside.join("theirs") }, &planted)
+            link(if is_folder { outside.clone() } else { outside.join("theirs") }, planted.clone())
                 .unwrap();
             for force in ["", "--force"] {
                 let line = format!("export --all --format {format} --to {format}-hostile {force}");
