@@ -87,3 +87,16 @@ pub enum Outcome {
     /// This machine cannot do it.
     Skipped(String),
 }
+
+/// Reports that this machine cannot run a test. In CI, where everything has to be there, that is a
+/// failure.
+///
+/// # Panics
+///
+/// If the environment has `CI=true`.
+#[expect(clippy::print_stdout, reason = "called by tests alone")]
+pub fn skip(why: &str) {
+    let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+    assert!(!is_ci, "skipped in CI: {why}");
+    println!("skipped: {why}");
+}

@@ -43,6 +43,22 @@ pub(crate) fn start_alone(home: &Home, task: &str) -> Child {
     command.spawn().unwrap()
 }
 
+/// Waits until a process says that it has begun its task, with [`begun`].
+#[track_caller]
+pub(crate) fn wait_until_begun(home: &Home, child: &mut Child) {
+    let mark = home.scratch("begun");
+    while !mark.exists() {
+        assert!(child.try_wait().unwrap().is_none(), "the child ended before it began");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::fs::remove_file(mark).unwrap();
+}
+
+/// Says to the process that started this one that its task begins.
+fn begun(home: &Home) {
+    std::fs::write(home.scratch("begun"), "").unwrap();
+}
+
 /// Starts a process and kills it after a while.
 pub(crate) fn kill_after(home: &Home, task: &str, time: Duration) {
     let mut child = start_alone(home, task);
@@ -91,12 +107,15 @@ fn run() {
         "import" => store_import::import(&home),
         "append 20 times" => store_crowd::append(&home, 20),
         "collect 12 times" => (0..12).for_each(|_| drop(home.sync())),
-        "collect until killed" => loop {
-            for _ in 0..9 {
-                home.sync();
+        "collect until killed" => {
+            begun(&home);
+            loop {
+                for _ in 0..9 {
+                    home.sync();
+                }
+                quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
             }
-            quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
-        },
+        }
         "collect and rebuild until killed" => {
             for number in 0_u32.. {
                 let text = format!("while the doctor looks {number}");

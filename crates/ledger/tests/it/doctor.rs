@@ -281,7 +281,7 @@ fn f24_a_log_that_is_gone_takes_the_last_transactions_with_it() {
 #[test]
 fn f10_writes_that_never_happened_are_found() {
     if std::process::Command::new("strace").arg("-V").output().is_err() {
-        println!("skipped: there is no strace");
+        quipu_torture::skip("there is no strace");
         return;
     }
     let mut damaged = 0;
@@ -390,7 +390,7 @@ fn f12_a_full_disk_keeps_the_ledger_and_leaves_nothing_behind() {
         .arg(&disk)
         .output();
     if !mount.is_ok_and(|mount| mount.status.success()) {
-        println!("skipped: nothing can be mounted here");
+        quipu_torture::skip("nothing can be mounted here");
         return;
     }
     let before = everything(&home, &home.ledger_path());

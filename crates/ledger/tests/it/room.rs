@@ -19,7 +19,7 @@ impl Disk {
         if mount.output().is_ok_and(|mount| mount.status.success()) {
             return Some(Disk(folder));
         }
-        println!("skipped: nothing can be mounted here");
+        quipu_torture::skip("nothing can be mounted here");
         None
     }
 

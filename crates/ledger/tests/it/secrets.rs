@@ -295,14 +295,14 @@ fn no_secret_is_opened() {
         ["-f", "-y", "-qq", "-e", "trace=open,openat,openat2", "-o", log.to_str().unwrap()];
     let started = child::command_under("strace", &arguments, &home, "collect").spawn();
     let Ok(mut traced) = started else {
-        println!("skipped: strace is not installed");
+        quipu_torture::skip("strace is not installed");
         return;
     };
     drop(traced.stdin.take());
     let output = traced.wait_with_output().unwrap();
     let opened = fs::read_to_string(&log).unwrap_or_default();
     if !output.status.success() && !opened.contains("ledger.db") {
-        println!("skipped: strace may not trace here");
+        quipu_torture::skip("strace may not trace here");
         return;
     }
     child::assert_success(&output);
