@@ -36,7 +36,6 @@ mod snapshot;
 mod spans;
 pub mod store;
 mod sums;
-mod varint;
 pub mod watch;
 pub mod wire;
 mod written;

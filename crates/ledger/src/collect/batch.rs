@@ -1,12 +1,13 @@
 //! What the readers hand to the writer: some pieces of files, decoded and compressed, so that the
 //! writer has nothing left to do but to write.
 
+use quipu_fts5::{Gatherer, Postings};
+
 use crate::Result;
 use crate::chunks::{PackedBatch, Packer};
 use crate::damaged::{Compressed, Damage};
 use crate::ids::{GenerationId, Seq};
 use crate::project::draft::Draft;
-use crate::project::index::{Gatherer, Postings};
 
 use super::discover::Stat;
 use super::index::IndexUpdate;

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use quipu_fts5::{Gatherer, Number};
 use quipu_transcript::entry::{
     Block, CronJob, CronRun, Entry, Kind, Marks, Parent, Response, Role, Says, Stop, TitleRank,
     Usage,
@@ -13,7 +14,6 @@ use quipu_transcript::record;
 use quipu_transcript::story::mentions_error;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::index::{Gatherer, Number};
 use super::kinds;
 use super::search::{self, SearchText};
 use super::usage::Model;

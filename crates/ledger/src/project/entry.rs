@@ -3,13 +3,13 @@
 
 use std::rc::Rc;
 
+use quipu_fts5::Waiting;
 use quipu_transcript::entry::Role;
 use quipu_transcript::format::Part;
 use quipu_transcript::problem::{Problem, ProblemKind};
 use rusqlite::{OptionalExtension, Transaction};
 
 use super::draft::{Detail, DraftEntry, DraftParent, Fact};
-use super::index::Waiting;
 use super::kinds::KindId;
 use super::rows::{self, Inserts, Standing};
 use super::session::{Name, Session};
@@ -223,7 +223,7 @@ fn insert(
     rows::insert_detail(tx, place, id, standing, entry)?;
     match entry.words {
         Some(number) => {
-            words.name(number, id);
+            words.name(number, id.into());
             rows::note_left_out(tx, id, entry)
         }
         None => inserts.words(tx, id, entry),

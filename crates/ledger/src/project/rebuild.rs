@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use quipu_fts5::Gatherer;
 use quipu_transcript::format::{self, Format, Origin};
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::draft::{Draft, Drafter, mark_unterminated};
-use super::index::Gatherer;
 use super::{Fold, Inserts, Place, absent, keys, tail};
 use crate::chunks::RecordReader;
 use crate::ids::{GenerationId, Seq, SourceId};

@@ -6,27 +6,23 @@
 //! a list of all of them. All of it happens in one read transaction.
 
 mod cache;
+mod columns;
 mod filter;
-mod highest;
 mod hits;
-pub(crate) mod index;
-mod leading;
-mod matching;
 mod nearby;
 mod newest;
 mod one_word;
 mod outputs;
 mod pattern;
 mod queued;
-mod rank;
 mod scan;
-mod set;
 mod texts;
 mod versions;
 mod words;
 
 use std::ops::ControlFlow;
 
+use quipu_fts5::{Index, Matches, Scored, rank};
 use quipu_transcript::search::query::{Filter, Place, Query};
 use rusqlite::Connection;
 
@@ -36,12 +32,9 @@ use crate::{Error, Result};
 use cache::SmallCache;
 use filter::Filters;
 use hits::{Teller, Wanted};
-use index::{Index, columns};
-use matching::Matches;
 use newest::newest;
 use pattern::Pattern;
 use queued::Queued;
-use rank::Scored;
 use versions::Versions;
 
 /// Where is looked unless somebody says otherwise: everywhere but in the model's reasoning.
@@ -230,7 +223,7 @@ fn find(
     mask: u8,
 ) -> Result<(Matches, Option<Scanned>)> {
     let mut matches = match pattern.wanted.is_empty() {
-        false => matching::find(index, &pattern.wanted, &pattern.unwanted, mask)?,
+        false => quipu_fts5::find(index, &pattern.wanted, &pattern.unwanted, mask)?,
         true => {
             let everything = match pattern.literals.is_empty() || filters.sessions().is_some() {
                 true => Some(everything(conn, filters, mask)?),
@@ -256,9 +249,7 @@ fn find(
     }
     let among: Vec<i64> = matches.entries().collect();
     let found = scan::scan(conn, pattern, mask, Some(&among))?;
-    matches.retain(|entry, _| {
-        Ok(found.entries.binary_search_by_key(&entry, |found| found.0).is_ok())
-    })?;
+    matches.retain(|entry, _| found.entries.binary_search_by_key(&entry, |found| found.0).is_ok());
     if pattern.wanted.is_empty() {
         matches = Matches::without_words(&found.entries);
     }
@@ -270,7 +261,7 @@ fn everything(conn: &Connection, filters: &Filters<'_>, mask: u8) -> Result<Matc
     let mut entries: Vec<(i64, u8)> = Vec::new();
     let mut add = |row: &rusqlite::Row<'_>| -> Result<()> {
         let lengths = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-        let columns = index::filled_columns(lengths) & mask;
+        let columns = quipu_fts5::filled_columns(lengths) & mask;
         if columns != 0 {
             entries.push((row.get(0)?, columns));
         }
@@ -375,7 +366,8 @@ fn in_thinking(
     filters: &[Filter],
     conn: &Connection,
 ) -> Result<u64> {
-    let mut matches = matching::find(index, &pattern.wanted, &pattern.unwanted, columns::THINKING)?;
+    let mut matches =
+        quipu_fts5::find(index, &pattern.wanted, &pattern.unwanted, columns::THINKING)?;
     let filters = Filters::new(conn, filters, &[Place::Thinking], true)?;
     filters.apply(&mut matches)?;
     Ok(matches.len() as u64)

@@ -6,9 +6,9 @@
 
 use std::cmp::Reverse;
 
+use quipu_fts5::EntrySet;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::set::EntrySet;
 use crate::Result;
 
 /// Up to this many entries are looked up one by one.

@@ -1,14 +1,11 @@
 //! A single word and nothing else: which entries hold it is all that has to be known of most.
 
+use quipu_fts5::{EntrySet, Index, Leading, Matches, rank};
 use rusqlite::Connection;
 
-use super::index::Index;
-use super::leading::Leading;
-use super::matching::Matches;
 use super::queued::Queued;
-use super::set::EntrySet;
 use super::versions::Versions;
-use super::{Found, Order, PAGE, SearchRequest, Shown, in_order, newest, rank};
+use super::{Found, Order, PAGE, SearchRequest, Shown, in_order, newest};
 use crate::Result;
 
 /// The best or newest entries of a single word. `None` if a list of all of them is needed.

@@ -1,12 +1,12 @@
 //! What is looked for, in the form that finds it in a text: words of the index, or a regular
 //! expression.
 
+use quipu_fts5::Phrase;
 use quipu_transcript::search::query::Query;
 use quipu_transcript::search::snippet::{self, Needle};
 use quipu_transcript::search::words::has_no_spaces;
 use regex::{Regex, RegexBuilder};
 
-use super::matching::Phrase;
 use super::words::words;
 use crate::{Error, Result};
 

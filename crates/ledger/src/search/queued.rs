@@ -3,11 +3,10 @@
 //! (`query/story/queued`): what was typed and never came back is found where it was queued.
 
 use foldhash::{HashMap, HashMapExt, HashSet};
+use quipu_fts5::{EntrySet, Matches};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::Found;
-use super::matching::Matches;
-use super::set::EntrySet;
 use super::texts::Texts;
 use crate::Result;
 use crate::ids::{EntryId, SessionRow};
@@ -44,7 +43,7 @@ impl<'c> Queued<'c> {
         }
         let again = self.again(matches.entries(), &|entry| matches.find(entry).is_some())?;
         if !again.is_empty() {
-            matches.retain(|entry, _| Ok(!again.contains(&entry)))?;
+            matches.retain(|entry, _| !again.contains(&entry));
         }
         Ok(())
     }

@@ -2,10 +2,9 @@
 //! was edited. Each has words in the index, and people want one hit.
 
 use foldhash::{HashMap, HashMapExt, HashSet};
+use quipu_fts5::{EntrySet, Matches};
 use rusqlite::Connection;
 
-use super::matching::Matches;
-use super::set::EntrySet;
 use crate::Result;
 
 /// Which version comes after which.
@@ -85,7 +84,7 @@ impl Versions {
             false => matches.entries().filter(has_newer).collect(),
         };
         if !older.is_empty() {
-            matches.retain(|entry, _| Ok(!older.contains(&entry)))?;
+            matches.retain(|entry, _| !older.contains(&entry));
         }
         Ok(())
     }

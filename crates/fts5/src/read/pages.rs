@@ -197,5 +197,5 @@ impl Layout {
 
 /// What to say of an index that is not what FTS5 writes.
 pub(super) fn unreadable() -> Error {
-    Error::SearchIndex { why: "its pages make no sense".to_owned() }
+    Error::Index { why: "its pages make no sense".to_owned() }
 }

@@ -5,9 +5,8 @@ use std::collections::BinaryHeap;
 
 use super::postings::{Number, Postings, Sizes, first_bytes};
 use super::segment::{Pages, Segment};
-use crate::ids::EntryId;
 use crate::varint::Bytes;
-use crate::{Error, Result};
+use crate::{Error, Result, RowId};
 
 /// Some entries, and which of them the ledger keeps under which number.
 #[derive(Debug, Default)]
@@ -18,7 +17,7 @@ pub(super) struct Entries {
 }
 
 impl Entries {
-    pub(super) fn name(&mut self, number: Number, id: EntryId) {
+    pub(super) fn name(&mut self, number: Number, id: RowId) {
         if self.ids.len() <= number.index() {
             self.ids.resize(number.index() + 1, 0);
         }
@@ -125,5 +124,5 @@ pub(super) fn merge(lists: &[Entries], full: usize) -> Result<Pages> {
 }
 
 fn odd(why: &str) -> Error {
-    Error::SearchIndex { why: why.to_owned() }
+    Error::Index { why: why.to_owned() }
 }

@@ -7,7 +7,7 @@
 use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
 
-use super::tokens::Tokens;
+use crate::tokens::Tokens;
 use crate::varint;
 
 /// Columns of the index.
@@ -18,7 +18,7 @@ pub(super) type Sizes = [u32; COLUMNS];
 
 /// An entry among those of one list, by order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Number(u32);
+pub struct Number(u32);
 
 impl Number {
     pub(super) fn index(self) -> usize {
@@ -28,7 +28,7 @@ impl Number {
 
 /// Takes in entries.
 #[derive(Debug, Default)]
-pub(crate) struct Gatherer {
+pub struct Gatherer {
     tokens: Tokens,
     words: Words,
     /// Every occurrence, in order: the word above, and below it the column and the position.
@@ -46,7 +46,7 @@ const BELOW: u64 = (1 << ABOVE) - 1;
 
 impl Gatherer {
     /// Takes in the texts of an entry, column by column.
-    pub(crate) fn add(&mut self, texts: [&str; COLUMNS]) -> Number {
+    pub fn add(&mut self, texts: [&str; COLUMNS]) -> Number {
         let number = u32::try_from(self.sizes.len()).unwrap_or(u32::MAX);
         let mut sizes = Sizes::default();
         for (column, (text, size)) in texts.into_iter().zip(&mut sizes).enumerate() {
@@ -63,12 +63,12 @@ impl Gatherer {
     }
 
     /// About what it takes in memory.
-    pub(crate) fn weight(&self) -> usize {
+    pub fn weight(&self) -> usize {
         self.occurrences.len() * 8
     }
 
     /// Puts everything in order, and begins anew.
-    pub(crate) fn finish(&mut self) -> Postings {
+    pub fn finish(&mut self) -> Postings {
         let order = self.words.in_order();
         // Where the places of each word begin, in the order of the words.
         let mut next = vec![0_u32; order.len()];
@@ -153,7 +153,7 @@ fn encode(places: &[u64], list: &mut Vec<u8>) {
 
 /// The words of some entries in order, each with its entries and their positions.
 #[derive(Debug, Default)]
-pub(crate) struct Postings {
+pub struct Postings {
     words: Vec<u8>,
     lists: Vec<u8>,
     /// Where each word, and its list, ends.

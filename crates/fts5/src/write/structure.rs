@@ -4,7 +4,7 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use super::postings::{COLUMNS, Sizes};
-use crate::search::index::check_version;
+use crate::read::check_version;
 use crate::varint::{self, Bytes};
 use crate::{Error, Result};
 
@@ -64,7 +64,7 @@ impl Structure {
     pub(super) fn read(conn: &Connection) -> Result<Structure> {
         check_version(conn)?;
         let bytes = block(conn, STRUCTURE)?.unwrap_or_default();
-        Structure::decode(&bytes).ok_or_else(|| Error::SearchIndex {
+        Structure::decode(&bytes).ok_or_else(|| Error::Index {
             why: "the list of its segments makes no sense".to_owned(),
         })
     }
@@ -135,7 +135,7 @@ impl Structure {
         let used: Vec<u64> = self.segments().map(|listed| listed.id).collect();
         (1..=MOST_SEGMENTS as u64)
             .find(|id| !used.contains(id))
-            .ok_or_else(|| Error::SearchIndex { why: "it is in too many pieces".to_owned() })
+            .ok_or_else(|| Error::Index { why: "it is in too many pieces".to_owned() })
     }
 
     /// True if there are so many segments that large ones have to be merged.
@@ -237,7 +237,7 @@ pub(super) fn encode_sizes(sizes: &Sizes, bytes: &mut Vec<u8>) {
 const PAGE: usize = 4050;
 
 /// The size of pages that FTS5 was told to fill.
-pub(crate) fn page_size(conn: &Connection) -> Result<usize> {
+pub fn page_size(conn: &Connection) -> Result<usize> {
     let told: Option<i64> = conn
         .prepare_cached("SELECT v FROM search_config WHERE k = 'pgsz'")?
         .query_row([], |row| row.get(0))

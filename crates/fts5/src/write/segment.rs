@@ -19,7 +19,7 @@ const WHOLE: u8 = b'0';
 
 /// The finished pages of a segment.
 #[derive(Debug, Default)]
-pub(crate) struct Pages {
+pub struct Pages {
     /// Each with its row among those of the segment.
     data: Vec<(i64, Vec<u8>)>,
     /// What a page begins with, and the page, marked if it has an index of entries.

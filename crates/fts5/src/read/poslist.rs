@@ -5,7 +5,7 @@ use crate::varint::Bytes;
 /// What ranking needs to know of the positions. There may be hundreds of thousands of them, so they
 /// are packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Occurrences {
+pub struct Occurrences {
     count: u32,
     /// The columns in the lowest four bits, above them the least number of words.
     packed: u32,
@@ -18,17 +18,17 @@ impl Occurrences {
     }
 
     /// How often the word stands in the columns that are searched.
-    pub(crate) fn count(self) -> u32 {
+    pub fn count(self) -> u32 {
         self.count
     }
 
     /// The entry has at least this many words.
-    pub(crate) fn at_least(self) -> u32 {
+    pub fn at_least(self) -> u32 {
         self.packed >> 4
     }
 
     /// Which of those columns it stands in, one bit each.
-    pub(crate) fn columns(self) -> u8 {
+    pub fn columns(self) -> u8 {
         (self.packed & 0xF) as u8
     }
 

@@ -1,19 +1,19 @@
 //! Which entries hold all words of a query and none of those that it excludes.
 
-use super::index::{Index, Posting, Postings, skip};
 use crate::Result;
+use crate::read::{Index, Posting, Postings, skip};
 
 /// A word or a phrase, in the index's words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Phrase {
-    pub(crate) words: Vec<String>,
+pub struct Phrase {
+    pub words: Vec<String>,
     /// The last word is the beginning of one.
-    pub(crate) is_prefix: bool,
+    pub is_prefix: bool,
 }
 
 /// The entries that match, by number.
 #[derive(Debug, Default)]
-pub(crate) struct Matches {
+pub struct Matches {
     list: Vec<Match>,
     /// How often each phrase but the first is in each entry.
     others: Vec<u32>,
@@ -26,26 +26,30 @@ pub(crate) struct Matches {
 type Match = Posting;
 
 impl Matches {
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.list.len()
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// All of them, in order.
-    pub(crate) fn list(&self) -> &[Match] {
+    pub fn list(&self) -> &[Match] {
         &self.list
     }
 
-    pub(crate) fn entries(&self) -> impl Iterator<Item = i64> + '_ {
+    pub fn entries(&self) -> impl Iterator<Item = i64> + '_ {
         self.list.iter().map(|found| found.entry)
     }
 
     /// Where an entry is among them.
-    pub(crate) fn find(&self, entry: i64) -> Option<usize> {
+    pub fn find(&self, entry: i64) -> Option<usize> {
         self.list.binary_search_by_key(&entry, |found| found.entry).ok()
     }
 
     /// How often each phrase is in an entry.
-    pub(crate) fn counts(&self, at: usize) -> impl Iterator<Item = u32> + '_ {
+    pub fn counts(&self, at: usize) -> impl Iterator<Item = u32> + '_ {
         let first = self.list.get(at).map(|found| found.occurrences.count());
         let others = self.hits.len().saturating_sub(1);
         let others = self.others.get(at * others..(at + 1) * others).unwrap_or_default();
@@ -53,12 +57,15 @@ impl Matches {
     }
 
     /// How many entries hold each phrase.
-    pub(crate) fn hits(&self) -> &[usize] {
+    pub fn hits(&self) -> &[usize] {
         &self.hits
     }
 
     /// Keeps the entries that `keep` says yes to; it is told the columns that each was found in.
-    pub(crate) fn retain(&mut self, mut keep: impl FnMut(i64, u8) -> Result<bool>) -> Result<()> {
+    pub fn try_retain<E>(
+        &mut self,
+        mut keep: impl FnMut(i64, u8) -> Result<bool, E>,
+    ) -> Result<(), E> {
         let others = self.hits.len().saturating_sub(1);
         let mut kept = 0;
         for at in 0..self.list.len() {
@@ -79,39 +86,44 @@ impl Matches {
         Ok(())
     }
 
+    /// The same where `keep` cannot fail.
+    pub fn retain(&mut self, mut keep: impl FnMut(i64, u8) -> bool) {
+        let kept: Result<(), std::convert::Infallible> =
+            self.try_retain(|entry, columns| Ok(keep(entry, columns)));
+        match kept {
+            Ok(()) => {}
+            Err(never) => match never {},
+        }
+    }
+
     /// Entries that were not found by words, in order, with the columns that each was found in.
-    pub(crate) fn without_words(entries: &[(i64, u8)]) -> Matches {
+    pub fn without_words(entries: &[(i64, u8)]) -> Matches {
         let list = entries.iter().map(|(entry, columns)| Posting::bare(*entry, *columns)).collect();
         Matches { list, ..Matches::default() }
     }
 
     /// Some of the entries of a single phrase, in order, which `hits` entries hold.
-    pub(crate) fn some_of(list: Vec<Posting>, hits: usize) -> Matches {
+    pub fn some_of(list: Vec<Posting>, hits: usize) -> Matches {
         Matches { list, others: Vec::new(), hits: vec![hits] }
     }
 
     /// Leaves out the entries that hold any of `unwanted`.
-    pub(crate) fn leave_out(
-        &mut self,
-        index: &Index<'_>,
-        unwanted: &[Phrase],
-        mask: u8,
-    ) -> Result<()> {
+    pub fn leave_out(&mut self, index: &Index<'_>, unwanted: &[Phrase], mask: u8) -> Result<()> {
         for phrase in unwanted {
             let Postings { list, .. } =
                 index.phrase(&phrase.words, phrase.is_prefix, mask, Some(&self.list))?;
             let mut rest = list.as_slice();
             self.retain(|entry, _| {
                 rest = rest.get(skip(rest, |other| other.entry < entry)..).unwrap_or_default();
-                Ok(rest.first().is_none_or(|other| other.entry != entry))
-            })?;
+                rest.first().is_none_or(|other| other.entry != entry)
+            });
         }
         Ok(())
     }
 }
 
 /// The entries that hold all of `wanted` and none of `unwanted` in the columns of `mask`.
-pub(crate) fn find(
+pub fn find(
     index: &Index<'_>,
     wanted: &[Phrase],
     unwanted: &[Phrase],

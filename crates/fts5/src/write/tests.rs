@@ -12,7 +12,15 @@ type Entry = (i64, [String; 4]);
 fn ledger(page: usize) -> Connection {
     let conn = Connection::open_in_memory().unwrap();
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true).unwrap();
-    crate::schema::create_projection(&conn).unwrap();
+    conn.execute_batch(
+        "CREATE VIRTUAL TABLE search USING fts5 (tool_result, tool_input, prose, thinking,
+            content = '', contentless_delete = 1, tokenize = 'unicode61')",
+    )
+    .unwrap();
+    for (setting, value) in [("hashsize", 33_554_432), ("automerge", 0), ("crisismerge", 1000)] {
+        conn.execute("INSERT INTO search (search, rank) VALUES (?1, ?2)", (setting, value))
+            .unwrap();
+    }
     conn.execute("INSERT INTO search (search, rank) VALUES ('pgsz', ?1)", [page as i64]).unwrap();
     conn.execute_batch("CREATE VIRTUAL TABLE words USING fts5vocab (search, instance)").unwrap();
     conn
@@ -38,7 +46,7 @@ fn write(conn: &Connection, entries: &[Entry], size: usize) {
             // One in between that the ledger has already.
             gatherer.add(["never", "in", "the", "index"]);
             let number = gatherer.add(texts.each_ref().map(String::as_str));
-            waiting.name(number, EntryId(*id));
+            waiting.name(number, RowId(*id));
         }
         waiting.close(gatherer.finish());
     }
@@ -146,7 +154,7 @@ fn what_an_import_wrote_is_not_merged_with_the_commits_that_follow() {
     let before = changes();
     for id in 0..20 {
         insert(&conn, &entry(100_000 + id));
-        crate::project::search::merge(&conn).unwrap();
+        conn.execute_batch("INSERT INTO search (search, rank) VALUES ('merge', 16)").unwrap();
     }
     let each = (changes() - before) / 20;
     assert!(each < 20, "{each} rows were written for one entry");

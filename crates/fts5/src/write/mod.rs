@@ -7,7 +7,6 @@
 //! file format; FTS5 goes on from there, and what it finds is what it would have written: tests
 //! compare every posting, and have it search, delete, merge and check its index.
 
-mod chars;
 mod long;
 mod merge;
 mod postings;
@@ -15,18 +14,16 @@ mod segment;
 mod structure;
 #[cfg(test)]
 mod tests;
-mod tokens;
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use crate::Result;
-use crate::ids::EntryId;
+use crate::{Result, RowId};
 use merge::{Entries, merge};
-pub(crate) use postings::{Gatherer, Number, Postings};
-pub(crate) use segment::Pages;
+pub use postings::{Gatherer, Number, Postings};
+pub use segment::Pages;
 use structure::Structure;
-pub(crate) use structure::page_size;
+pub use structure::page_size;
 
 /// More bytes of words do not wait.
 const MOST: usize = 8 << 20;
@@ -40,14 +37,14 @@ const CROWDED_PAGES: i64 = 4096;
 
 /// Words of entries that are not in the index yet.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub struct Waiting {
     lists: Vec<Entries>,
 }
 
 impl Waiting {
     /// Entries that are named from now on are those of one [`Gatherer`], … If there are too many
     /// words of others, those are written now.
-    pub(crate) fn open(&mut self, conn: &Connection) -> Result<()> {
+    pub fn open(&mut self, conn: &Connection) -> Result<()> {
         if self.weight() >= MOST {
             let pages = self.merge(page_size(conn)?)?;
             self.write(conn, &pages)?;
@@ -58,26 +55,26 @@ impl Waiting {
 
     /// … in which the entry with that number is in the ledger as `id`. What is not named is not
     /// indexed: the ledger has it already.
-    pub(crate) fn name(&mut self, number: Number, id: EntryId) {
+    pub fn name(&mut self, number: Number, id: RowId) {
         if let Some(entries) = self.lists.last_mut() {
             entries.name(number, id);
         }
     }
 
     /// These are their words.
-    pub(crate) fn close(&mut self, postings: Postings) {
+    pub fn close(&mut self, postings: Postings) {
         if let Some(entries) = self.lists.last_mut() {
             entries.postings = postings;
         }
     }
 
     /// True if merging is worth a thread.
-    pub(crate) fn is_much(&self) -> bool {
+    pub fn is_much(&self) -> bool {
         self.weight() >= MUCH
     }
 
     /// Everything that waits, in pages of that size. What takes long about writing it needs no ledger.
-    pub(crate) fn merge(&self, page_size: usize) -> Result<Pages> {
+    pub fn merge(&self, page_size: usize) -> Result<Pages> {
         merge(&self.lists, page_size)
     }
 
@@ -87,7 +84,7 @@ impl Waiting {
 
     /// Writes everything into the index, with the pages that it was merged into. Afterwards nothing
     /// waits.
-    pub(crate) fn write(&mut self, conn: &Connection, pages: &Pages) -> Result<()> {
+    pub fn write(&mut self, conn: &Connection, pages: &Pages) -> Result<()> {
         let lists = std::mem::take(&mut self.lists);
         if lists.iter().all(|entries| entries.is_empty()) {
             return Ok(());

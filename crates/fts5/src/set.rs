@@ -1,30 +1,30 @@
 //! Which entries hold a word, where nothing else is asked about them: one bit for each. A frequent
 //! word has hundreds of thousands, and memory that is touched for the first time is what costs.
 
-use foldhash::{HashSet, HashSetExt};
+use foldhash::HashSet;
 
 /// Entries beyond this have no bit: those of welded lines, and whatever a damaged index names.
 const BITS: i64 = 1 << 28;
 
 /// A set of entries.
-#[derive(Debug)]
-pub(crate) struct EntrySet {
+#[derive(Debug, Default)]
+pub struct EntrySet {
     bits: Vec<u64>,
     others: HashSet<i64>,
     length: usize,
 }
 
 impl EntrySet {
-    pub(crate) fn new() -> EntrySet {
-        EntrySet { bits: Vec::new(), others: HashSet::new(), length: 0 }
-    }
-
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.length
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
     #[inline]
-    pub(crate) fn insert(&mut self, entry: i64) {
+    pub fn insert(&mut self, entry: i64) {
         let at = usize::try_from(entry >> 6).unwrap_or(usize::MAX);
         match self.bits.get_mut(at) {
             Some(word) => {
@@ -45,7 +45,7 @@ impl EntrySet {
         self.insert(entry);
     }
 
-    pub(crate) fn remove(&mut self, entry: i64) {
+    pub fn remove(&mut self, entry: i64) {
         let was_there = match place(entry) {
             None => self.others.remove(&entry),
             Some((at, bit)) => self.bits.get_mut(at).is_some_and(|word| {
@@ -57,7 +57,7 @@ impl EntrySet {
         self.length -= usize::from(was_there);
     }
 
-    pub(crate) fn contains(&self, entry: i64) -> bool {
+    pub fn contains(&self, entry: i64) -> bool {
         match place(entry) {
             None => self.others.contains(&entry),
             Some((at, bit)) => self.bits.get(at).is_some_and(|word| word & bit != 0),
@@ -65,7 +65,7 @@ impl EntrySet {
     }
 
     /// All of them, in no particular order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = i64> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = i64> + '_ {
         let bits = self.bits.iter().enumerate().flat_map(|(at, word)| {
             let set = (0..64).filter(move |bit| word >> bit & 1 == 1);
             set.map(move |bit| (at as i64) << 6 | bit)
@@ -74,7 +74,7 @@ impl EntrySet {
     }
 
     /// Those that are not in a session's count yet.
-    pub(crate) fn provisional(&self) -> impl Iterator<Item = i64> + '_ {
+    pub fn provisional(&self) -> impl Iterator<Item = i64> + '_ {
         self.others.iter().copied().filter(|entry| *entry < 0)
     }
 }
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn holds_what_was_put_in() {
-        let mut set = EntrySet::new();
+        let mut set = EntrySet::default();
         let entries = [-7, 0, 1, 63, 64, 65, 1_000_000, BITS - 1, BITS, 1 << 41, i64::MIN];
         for entry in entries.into_iter().chain(entries) {
             set.insert(entry);

@@ -10,31 +10,31 @@ use std::collections::BinaryHeap;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::highest::{Candidate, Highest};
-use super::index::Totals;
 use super::matching::Matches;
 use crate::Result;
+use crate::read::Totals;
 
 const K1: f64 = 1.2;
 const B: f64 = 0.75;
 
 /// An entry with its score; higher is better.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Scored {
-    pub(crate) entry: i64,
+pub struct Scored {
+    pub entry: i64,
     /// Which of the matches it is.
-    pub(crate) at: usize,
-    pub(crate) score: f64,
+    pub at: usize,
+    pub score: f64,
 }
 
 /// The weights of a query.
-pub(crate) struct Weights {
+pub struct Weights {
     average: f64,
     /// For each phrase, how much it tells.
     idf: Vec<f64>,
 }
 
 impl Weights {
-    pub(crate) fn new(totals: Totals, hits: &[usize]) -> Weights {
+    pub fn new(totals: Totals, hits: &[usize]) -> Weights {
         let entries = totals.entries as f64;
         let idf = hits
             .iter()
@@ -60,13 +60,13 @@ impl Weights {
 
 /// What a word adds to the score of an entry, apart from how much the word tells.
 #[inline]
-pub(crate) fn share(count: u32, words: f64, average: f64) -> f64 {
+pub fn share(count: u32, words: f64, average: f64) -> f64 {
     let count = f64::from(count);
     (count * (K1 + 1.0)) / (count + K1 * (1.0 - B + B * words / average))
 }
 
 /// With how many words at most it adds `share`; a negative number if it never does.
-pub(crate) fn longest_with(count: f64, share: f64, average: f64) -> f64 {
+pub fn longest_with(count: f64, share: f64, average: f64) -> f64 {
     ((count * (K1 + 1.0) / share - count) / K1 - (1.0 - B)) / B * average
 }
 
@@ -74,12 +74,12 @@ pub(crate) fn longest_with(count: f64, share: f64, average: f64) -> f64 {
 const TRIED_FIRST: usize = 1024;
 
 /// How many are tried first where so many are wanted.
-pub(crate) fn tried_first(limit: usize) -> usize {
+pub fn tried_first(limit: usize) -> usize {
     TRIED_FIRST.max(limit.saturating_mul(4))
 }
 
 /// The `limit` best entries in no order, and all others with the same score as the last of them.
-pub(crate) fn best(
+pub fn best(
     conn: &Connection,
     weights: &Weights,
     matches: &Matches,
@@ -105,7 +105,7 @@ pub(crate) fn best(
 
 /// The same of matches that were chosen because nothing else can have a higher score than any of
 /// them. `None` if something else could be among the best all the same.
-pub(crate) fn best_of_highest(
+pub fn best_of_highest(
     conn: &Connection,
     weights: &Weights,
     matches: &Matches,
@@ -199,7 +199,7 @@ impl<'c> Lengths<'c> {
             .statement
             .query_row([entry], |row| {
                 let sizes = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
-                Ok(super::index::sum_of_numbers(sizes))
+                Ok(crate::read::sum_of_numbers(sizes))
             })
             .optional()?)
     }

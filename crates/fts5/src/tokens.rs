@@ -3,21 +3,21 @@
 //!
 //! FTS5 splits while it indexes, on the thread that writes. Here it happens on the threads that read.
 
-use super::chars::{Class, class};
+use crate::chars::{Class, class};
 
 /// Longer words are cut, as FTS5 does; in the middle of a character if need be.
 const LONGEST: usize = 32 << 10;
 
 /// Splits texts; keeps its memory from one to the next.
 #[derive(Debug, Default)]
-pub(super) struct Tokens {
+pub(crate) struct Tokens {
     lower: Vec<u8>,
     folded: Vec<u8>,
 }
 
 impl Tokens {
     /// Hands every word of `text` to `each`, in order.
-    pub(super) fn each(&mut self, text: &str, mut each: impl FnMut(&[u8])) {
+    pub(crate) fn each(&mut self, text: &str, mut each: impl FnMut(&[u8])) {
         // Nearly all text is ASCII, and of that nearly all is the word as it stands.
         self.lower.clear();
         self.lower.extend_from_slice(text.as_bytes());

@@ -45,9 +45,9 @@ impl Segment {
 
 /// How many entries there are, and how many words in all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Totals {
-    pub(crate) entries: u64,
-    pub(crate) words: u64,
+pub struct Totals {
+    pub entries: u64,
+    pub words: u64,
 }
 
 /// Reads the list of segments.
@@ -76,7 +76,7 @@ pub(crate) fn check_version(conn: &Connection) -> Result<()> {
         .optional()?;
     match version {
         Some(VERSION) => Ok(()),
-        _ => Err(Error::SearchIndex { why: "another version of SQLite wrote it".to_owned() }),
+        _ => Err(Error::Index { why: "another version of SQLite wrote it".to_owned() }),
     }
 }
 

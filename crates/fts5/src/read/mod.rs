@@ -12,24 +12,16 @@ mod segments;
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::set::EntrySet;
-use crate::Result;
-use crate::varint;
+use crate::set::EntrySet;
+use crate::{Result, varint};
 use pages::{Each, Next, Walk};
-pub(crate) use poslist::Occurrences;
+pub use poslist::Occurrences;
 use segments::Segment;
-pub(crate) use segments::{Totals, check_version};
-
-/// Columns of the index, one bit each, in the order of the table.
-pub(crate) mod columns {
-    pub(crate) const TOOL_RESULT: u8 = 1;
-    pub(crate) const TOOL_INPUT: u8 = 2;
-    pub(crate) const PROSE: u8 = 4;
-    pub(crate) const THINKING: u8 = 8;
-}
+pub use segments::Totals;
+pub(crate) use segments::check_version;
 
 /// The index as it is now. Stays true for as long as the read transaction of `conn` does.
-pub(crate) struct Index<'c> {
+pub struct Index<'c> {
     conn: &'c Connection,
     segments: Vec<Segment>,
     totals: Totals,
@@ -37,19 +29,19 @@ pub(crate) struct Index<'c> {
 
 /// A word in one entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Posting {
-    pub(crate) entry: i64,
-    pub(crate) occurrences: Occurrences,
+pub struct Posting {
+    pub entry: i64,
+    pub occurrences: Occurrences,
 }
 
 impl Posting {
     /// An entry that was not found by words.
-    pub(crate) fn bare(entry: i64, columns: u8) -> Posting {
+    pub fn bare(entry: i64, columns: u8) -> Posting {
         Posting { entry, occurrences: Occurrences::new(0, 0, columns) }
     }
 
     /// Another phrase is in the same entry: in which columns, and what that says of its length.
-    pub(crate) fn also(&mut self, other: &Posting) {
+    pub fn also(&mut self, other: &Posting) {
         let (one, other) = (self.occurrences, other.occurrences);
         self.occurrences = Occurrences::new(
             one.count(),
@@ -61,7 +53,7 @@ impl Posting {
 
 /// Where a word stands in an entry, not looked into yet.
 #[derive(Clone, Copy)]
-pub(crate) struct Positions<'p> {
+pub struct Positions<'p> {
     bytes: &'p [u8],
     mask: u8,
 }
@@ -69,18 +61,18 @@ pub(crate) struct Positions<'p> {
 impl<'p> Positions<'p> {
     /// Of the positions that are stored in `bytes`, those in the columns of `mask`.
     #[inline]
-    pub(crate) fn of(bytes: &'p [u8], mask: u8) -> Positions<'p> {
+    pub fn of(bytes: &'p [u8], mask: u8) -> Positions<'p> {
         Positions { bytes, mask }
     }
 
     /// It stands there at most so often.
     #[inline]
-    pub(crate) fn at_most(self) -> usize {
+    pub fn at_most(self) -> usize {
         poslist::at_most(self.bytes)
     }
 
     /// How often it does, and what ranking needs to know besides.
-    pub(crate) fn occurrences(self) -> Result<Occurrences> {
+    pub fn occurrences(self) -> Result<Occurrences> {
         poslist::occurrences(self.bytes, self.mask).ok_or_else(pages::unreadable)
     }
 
@@ -92,10 +84,10 @@ impl<'p> Positions<'p> {
 
 /// The entries of a phrase.
 #[derive(Debug, Default)]
-pub(crate) struct Postings {
+pub struct Postings {
     /// How many there are in all.
-    pub(crate) hits: usize,
-    pub(crate) list: Vec<Posting>,
+    pub hits: usize,
+    pub list: Vec<Posting>,
 }
 
 /// A sorted list that is asked for one entry after the other, mostly in order.
@@ -133,18 +125,18 @@ pub(crate) fn skip<T>(list: &[T], before: impl Fn(&T) -> bool) -> usize {
 }
 
 impl<'c> Index<'c> {
-    pub(crate) fn open(conn: &'c Connection) -> Result<Index<'c>> {
+    pub fn open(conn: &'c Connection) -> Result<Index<'c>> {
         Ok(Index { conn, segments: segments::read(conn)?, totals: segments::totals(conn)? })
     }
 
-    pub(crate) fn totals(&self) -> Totals {
+    pub fn totals(&self) -> Totals {
         self.totals
     }
 
     /// The entries that hold a phrase in the columns of `mask`, by number. The last word may be the
     /// beginning of one. With `among`, all of them are counted, but only those that are listed there
     /// are told.
-    pub(crate) fn phrase(
+    pub fn phrase(
         &self,
         words: &[String],
         is_prefix: bool,
@@ -163,18 +155,18 @@ impl<'c> Index<'c> {
     }
 
     /// The entries that hold a word, without saying how often and in which columns.
-    pub(crate) fn entries_of(&self, word: &str, mask: u8) -> Result<EntrySet> {
+    pub fn entries_of(&self, word: &str, mask: u8) -> Result<EntrySet> {
         self.entries_of_each(word, mask, &mut |_, _| Ok(()))
     }
 
     /// The same, and `each` is told of each entry with its positions.
-    pub(crate) fn entries_of_each(
+    pub fn entries_of_each(
         &self,
         word: &str,
         mask: u8,
         each: &mut impl FnMut(i64, Positions<'_>) -> Result<()>,
     ) -> Result<EntrySet> {
-        let mut entries = EntrySet::new();
+        let mut entries = EntrySet::default();
         self.each(word, false, &mut |entry, bytes: &[u8]| {
             let positions = Positions::of(bytes, mask);
             if positions.are_any()? {
@@ -421,7 +413,7 @@ pub(crate) fn sum_of_numbers(bytes: &[u8]) -> u64 {
 }
 
 /// The columns of an entry that have words, by the words in each.
-pub(crate) fn filled_columns(bytes: &[u8]) -> u8 {
+pub fn filled_columns(bytes: &[u8]) -> u8 {
     let mut bytes = varint::Bytes::new(bytes);
     let numbers = std::iter::from_fn(|| bytes.number());
     numbers

@@ -4,9 +4,9 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 /// Something, and the highest score that it can have, by which it is ordered.
-pub(super) struct Candidate<T> {
-    pub(super) bound: f64,
-    pub(super) of: T,
+pub(crate) struct Candidate<T> {
+    pub(crate) bound: f64,
+    pub(crate) of: T,
 }
 
 impl<T> PartialEq for Candidate<T> {
@@ -30,7 +30,7 @@ impl<T> Ord for Candidate<T> {
 }
 
 /// A number of candidates with the highest bounds.
-pub(super) struct Highest<T> {
+pub(crate) struct Highest<T> {
     most: usize,
     /// The lowest on top.
     heap: BinaryHeap<Reverse<Candidate<T>>>,
@@ -38,7 +38,7 @@ pub(super) struct Highest<T> {
 
 /// What became of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Offered {
+pub(crate) enum Offered {
     /// There was room for it.
     Taken,
     /// It stands in the place of a lower one.
@@ -48,12 +48,12 @@ pub(super) enum Offered {
 
 impl<T> Highest<T> {
     /// Keeps `most` of them.
-    pub(super) fn new(most: usize) -> Highest<T> {
+    pub(crate) fn new(most: usize) -> Highest<T> {
         Highest { most, heap: BinaryHeap::with_capacity(most.saturating_add(1)) }
     }
 
     #[inline]
-    pub(super) fn offer(&mut self, candidate: Candidate<T>) -> Offered {
+    pub(crate) fn offer(&mut self, candidate: Candidate<T>) -> Offered {
         if self.heap.len() < self.most {
             self.heap.push(Reverse(candidate));
             return Offered::Taken;
@@ -67,12 +67,12 @@ impl<T> Highest<T> {
     }
 
     /// The lowest bound of those that are kept.
-    pub(super) fn lowest(&self) -> Option<f64> {
+    pub(crate) fn lowest(&self) -> Option<f64> {
         self.heap.peek().map(|lowest| lowest.0.bound)
     }
 
     /// Those that are kept, in no order.
-    pub(super) fn into_iter(self) -> impl Iterator<Item = Candidate<T>> {
+    pub(crate) fn into_iter(self) -> impl Iterator<Item = Candidate<T>> {
         self.heap.into_iter().map(|kept| kept.0)
     }
 }

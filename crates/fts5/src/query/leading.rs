@@ -5,12 +5,12 @@
 //! give a higher score than the best thousand so far. `rank` then looks up how long these are.
 
 use super::highest::{Candidate, Highest, Offered};
-use super::index::{Positions, Posting};
 use super::rank::{longest_with, share};
 use crate::Result;
+use crate::read::{Positions, Posting};
 
 /// Entries with the highest scores that are possible.
-pub(crate) struct Leading {
+pub struct Leading {
     /// How many words an entry has on average.
     average: f64,
     highest: Highest<Posting>,
@@ -31,14 +31,14 @@ const OFTEN: usize = 64;
 
 impl Leading {
     /// Keeps `most` of them.
-    pub(crate) fn new(average: f64, most: usize) -> Leading {
+    pub fn new(average: f64, most: usize) -> Leading {
         let (highest, longest) = (Highest::new(most), [f64::INFINITY; COUNTS]);
         Leading { average, highest, least: 0, longest, let_in: 0, is_complete: true }
     }
 
     /// Takes an entry, or leaves it.
     #[inline]
-    pub(crate) fn consider(&mut self, entry: i64, positions: Positions<'_>) -> Result<()> {
+    pub fn consider(&mut self, entry: i64, positions: Positions<'_>) -> Result<()> {
         if positions.at_most() < self.least {
             self.is_complete = false;
             return Ok(());
@@ -85,7 +85,7 @@ impl Leading {
     }
 
     /// Those that are kept, in the order of their entries, and whether none was left.
-    pub(crate) fn finish(self) -> (Vec<Posting>, bool) {
+    pub fn finish(self) -> (Vec<Posting>, bool) {
         let mut kept: Vec<Posting> = self.highest.into_iter().map(|kept| kept.of).collect();
         kept.sort_unstable_by_key(|posting| posting.entry);
         (kept, self.is_complete)

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 /// What a character is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
+pub(crate) enum Class {
     /// It stands between words.
     Between,
     /// It belongs to the word before it, if there is one, and leaves no trace.
@@ -18,7 +18,7 @@ pub(super) enum Class {
 }
 
 /// Says what a character beyond ASCII is.
-pub(super) fn class(of: char) -> Class {
+pub(crate) fn class(of: char) -> Class {
     static CLASSES: OnceLock<Vec<u32>> = OnceLock::new();
     match CLASSES.get_or_init(classes).get(of as usize) {
         Some(&BETWEEN) => Class::Between,
