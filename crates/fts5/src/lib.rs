@@ -1,23 +1,24 @@
 //! Reads and writes the tables of SQLite's FTS5 directly.
 
-#![expect(missing_docs, reason = "comes with the names, in the change after the move")]
-
 mod chars;
 mod error;
+mod index;
 mod query;
 mod read;
 mod rowid;
-mod set;
-mod tokens;
+mod rowid_set;
+mod table;
+mod tokenizer;
 mod varint;
 mod write;
 
 pub use error::{Error, Result};
-pub use query::leading::Leading;
-pub use query::matching::{Matches, Phrase, find};
-pub use query::rank;
-pub use query::rank::Scored;
-pub use read::{Index, Occurrences, Positions, Posting, Totals, filled_columns};
+pub use index::Index;
+pub use query::Posting;
+pub use query::bm25::Scored;
+pub use query::matches::{Matches, Phrase};
+pub use query::top_k::TopK;
 pub use rowid::RowId;
-pub use set::EntrySet;
-pub use write::{Gatherer, Number, Pages, Postings, Waiting, page_size};
+pub use rowid_set::RowIdSet;
+pub use table::{COLUMNS, configure, create, page_size};
+pub use write::{DocNumber, PendingPostings, PostingsBuilder, SegmentPages, SortedPostings};

@@ -1,119 +1,95 @@
-//! Reads FTS5's index directly: the entries of a word, with the positions in each.
+//! Reads posting lists straight from FTS5's tables, without FTS5.
 //!
-//! FTS5 itself ranks by asking, for each of hundreds of thousands of entries, how many words it
-//! has, which is what takes its time. From the positions alone a bound for each entry's score
-//! follows (`rank`), so that only a few entries have to be asked for; FTS5 hands those positions to
-//! nobody but C code. Its tables are ordinary ones, though, and their format is documented and part
-//! of SQLite's file format. They are only ever read here; tests hold every answer against FTS5's own.
+//! `bm25()` looks up the length of every matching row, which is where FTS5 spends its time on a
+//! frequent term. Positions give an upper bound of a row's score (`query::bm25`), so that only a few
+//! lengths have to be looked up; FTS5 hands positions to C code only. Its tables are ordinary ones
+//! whose format is documented in its source. They are never written here.
 
-mod pages;
+mod leaf;
 mod poslist;
 mod segments;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
-use crate::set::EntrySet;
-use crate::{Result, varint};
-use pages::{Each, Next, Walk};
-pub use poslist::Occurrences;
+use crate::query::Posting;
+use crate::rowid_set::RowIdSet;
+use crate::table::{COLUMNS, malformed};
+use crate::{Result, RowId, varint};
+use leaf::{Next, TermWalk, Visit};
+pub(crate) use poslist::Occurrences;
 use segments::Segment;
-pub use segments::Totals;
-pub(crate) use segments::check_version;
+pub(crate) use segments::Totals;
 
-/// The index as it is now. Stays true for as long as the read transaction of `conn` does.
-pub struct Index<'c> {
+/// The index in one state: valid during one read transaction.
+pub(crate) struct Reader<'c> {
     conn: &'c Connection,
     segments: Vec<Segment>,
     totals: Totals,
 }
 
-/// A word in one entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Posting {
-    pub entry: i64,
-    pub occurrences: Occurrences,
-}
-
-impl Posting {
-    /// An entry that was not found by words.
-    pub fn bare(entry: i64, columns: u8) -> Posting {
-        Posting { entry, occurrences: Occurrences::new(0, 0, columns) }
-    }
-
-    /// Another phrase is in the same entry: in which columns, and what that says of its length.
-    pub fn also(&mut self, other: &Posting) {
-        let (one, other) = (self.occurrences, other.occurrences);
-        self.occurrences = Occurrences::new(
-            one.count(),
-            one.at_least().max(other.at_least()),
-            one.columns() | other.columns(),
-        );
-    }
-}
-
-/// Where a word stands in an entry, not looked into yet.
+/// The poslist of a term in one row, not decoded yet.
 #[derive(Clone, Copy)]
-pub struct Positions<'p> {
+pub(crate) struct Positions<'p> {
     bytes: &'p [u8],
     mask: u8,
 }
 
 impl<'p> Positions<'p> {
-    /// Of the positions that are stored in `bytes`, those in the columns of `mask`.
+    /// Takes the positions in the columns of `mask` from a poslist.
     #[inline]
-    pub fn of(bytes: &'p [u8], mask: u8) -> Positions<'p> {
+    pub(crate) fn of(bytes: &'p [u8], mask: u8) -> Positions<'p> {
         Positions { bytes, mask }
     }
 
-    /// It stands there at most so often.
+    /// Returns an upper bound of the number of positions, without decoding them.
     #[inline]
-    pub fn at_most(self) -> usize {
-        poslist::at_most(self.bytes)
+    pub(crate) fn max_count(self) -> usize {
+        poslist::max_count(self.bytes)
     }
 
-    /// How often it does, and what ranking needs to know besides.
-    pub fn occurrences(self) -> Result<Occurrences> {
-        poslist::occurrences(self.bytes, self.mask).ok_or_else(pages::unreadable)
+    /// Counts the positions.
+    pub(crate) fn occurrences(self) -> Result<Occurrences> {
+        poslist::occurrences(self.bytes, self.mask).ok_or_else(malformed)
     }
 
     #[inline]
     fn are_any(self) -> Result<bool> {
-        poslist::is_in(self.bytes, self.mask).ok_or_else(pages::unreadable)
+        poslist::is_in(self.bytes, self.mask).ok_or_else(malformed)
     }
 }
 
-/// The entries of a phrase.
+/// The rows that hold a phrase.
 #[derive(Debug, Default)]
-pub struct Postings {
-    /// How many there are in all.
-    pub hits: usize,
-    pub list: Vec<Posting>,
+pub(crate) struct Postings {
+    /// Number of rows, including those that are not listed.
+    pub(crate) hits: usize,
+    pub(crate) list: Vec<Posting>,
 }
 
-/// A sorted list that is asked for one entry after the other, mostly in order.
+/// A sorted list that is searched for one rowid after the other, mostly in ascending order.
 struct Members<'m, T, F> {
     list: &'m [T],
-    entry_of: F,
+    rowid_of: F,
     at: usize,
 }
 
-impl<'m, T, F: Fn(&T) -> i64> Members<'m, T, F> {
-    fn new(list: &'m [T], entry_of: F) -> Members<'m, T, F> {
-        Members { list, entry_of, at: 0 }
+impl<'m, T, F: Fn(&T) -> RowId> Members<'m, T, F> {
+    fn new(list: &'m [T], rowid_of: F) -> Members<'m, T, F> {
+        Members { list, rowid_of, at: 0 }
     }
 
-    fn contain(&mut self, entry: i64) -> bool {
+    fn contain(&mut self, rowid: RowId) -> bool {
         let before = self.at.checked_sub(1).and_then(|before| self.list.get(before));
-        if before.is_some_and(|before| (self.entry_of)(before) >= entry) {
+        if before.is_some_and(|before| (self.rowid_of)(before) >= rowid) {
             self.at = 0;
         }
         let rest = self.list.get(self.at..).unwrap_or_default();
-        self.at += skip(rest, |item| (self.entry_of)(item) < entry);
-        self.list.get(self.at).is_some_and(|item| (self.entry_of)(item) == entry)
+        self.at += skip(rest, |item| (self.rowid_of)(item) < rowid);
+        self.list.get(self.at).is_some_and(|item| (self.rowid_of)(item) == rowid)
     }
 }
 
-/// How many items at the beginning of a list are `before`. Looks nearby first.
+/// Returns how many items at the beginning of a list are `before`: a galloping search.
 pub(crate) fn skip<T>(list: &[T], before: impl Fn(&T) -> bool) -> usize {
     let (mut low, mut step) = (0, 1);
     while list.get(low + step).is_some_and(&before) {
@@ -124,108 +100,109 @@ pub(crate) fn skip<T>(list: &[T], before: impl Fn(&T) -> bool) -> usize {
     low + near.partition_point(before)
 }
 
-impl<'c> Index<'c> {
-    pub fn open(conn: &'c Connection) -> Result<Index<'c>> {
-        Ok(Index { conn, segments: segments::read(conn)?, totals: segments::totals(conn)? })
+impl<'c> Reader<'c> {
+    /// Reads the structure and averages records.
+    pub(crate) fn open(conn: &'c Connection) -> Result<Reader<'c>> {
+        Ok(Reader { conn, segments: segments::read(conn)?, totals: segments::totals(conn)? })
     }
 
-    pub fn totals(&self) -> Totals {
+    /// Returns the number of rows and tokens.
+    pub(crate) fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// The entries that hold a phrase in the columns of `mask`, by number. The last word may be the
-    /// beginning of one. With `among`, all of them are counted, but only those that are listed there
-    /// are told.
-    pub fn phrase(
+    /// Returns the rows that hold a phrase in the columns of `mask`, in ascending order. With
+    /// `is_prefix`, the last token is a prefix. With `among`, all rows are counted, but only those in
+    /// `among` have to be listed.
+    pub(crate) fn phrase(
         &self,
-        words: &[String],
+        tokens: &[String],
         is_prefix: bool,
         mask: u8,
         among: Option<&[Posting]>,
     ) -> Result<Postings> {
-        let list = match words {
+        let list = match tokens {
             [] => Vec::new(),
-            [word] if !is_prefix => {
-                return self.word(word, among, mask);
+            [term] if !is_prefix => {
+                return self.term(term, among, mask);
             }
-            [word] => self.prefix(word, mask)?,
-            words => self.several(words, is_prefix, mask)?,
+            [prefix] => self.prefix(prefix, mask)?,
+            tokens => self.several(tokens, is_prefix, mask)?,
         };
         Ok(Postings { hits: list.len(), list })
     }
 
-    /// The entries that hold a word, without saying how often and in which columns.
-    pub fn entries_of(&self, word: &str, mask: u8) -> Result<EntrySet> {
-        self.entries_of_each(word, mask, &mut |_, _| Ok(()))
+    /// Returns the rows that hold a term, without counts and columns.
+    pub(crate) fn rowids_of(&self, term: &str, mask: u8) -> Result<RowIdSet> {
+        self.rowids_of_each(term, mask, &mut |_, _| Ok(()))
     }
 
-    /// The same, and `each` is told of each entry with its positions.
-    pub fn entries_of_each(
+    /// Returns the rows that hold a term, and calls `visit` with the positions in each.
+    pub(crate) fn rowids_of_each(
         &self,
-        word: &str,
+        term: &str,
         mask: u8,
-        each: &mut impl FnMut(i64, Positions<'_>) -> Result<()>,
-    ) -> Result<EntrySet> {
-        let mut entries = EntrySet::default();
-        self.each(word, false, &mut |entry, bytes: &[u8]| {
+        visit: &mut impl FnMut(RowId, Positions<'_>) -> Result<()>,
+    ) -> Result<RowIdSet> {
+        let mut rowids = RowIdSet::default();
+        self.each(term, false, &mut |rowid, bytes: &[u8]| {
             let positions = Positions::of(bytes, mask);
             if positions.are_any()? {
-                entries.insert(entry);
-                each(entry, positions)?;
+                rowids.insert(rowid);
+                visit(rowid, positions)?;
             }
             Ok(())
         })?;
-        Ok(entries)
+        Ok(rowids)
     }
 
-    fn word(&self, word: &str, among: Option<&[Posting]>, mask: u8) -> Result<Postings> {
+    fn term(&self, term: &str, among: Option<&[Posting]>, mask: u8) -> Result<Postings> {
         let mut found = Postings::default();
         let mut is_sorted = true;
-        let mut members = among.map(|among| Members::new(among, |posting| posting.entry));
+        let mut members = among.map(|among| Members::new(among, |posting| posting.rowid));
         let mut seen = 0;
-        let key = key(word);
+        let key = key(term);
         for segment in &self.segments {
-            self.each_in(segment, &key, false, &mut |entry, positions: &[u8]| {
-                let occurrences =
-                    poslist::occurrences(positions, mask).ok_or_else(pages::unreadable)?;
+            self.each_in(segment, &key, false, &mut |rowid, poslist: &[u8]| {
+                let occurrences = poslist::occurrences(poslist, mask).ok_or_else(malformed)?;
                 if occurrences.count() > 0 {
                     found.hits += 1;
-                    if members.as_mut().is_none_or(|members| members.contain(entry)) {
-                        is_sorted &= found.list.last().is_none_or(|last| last.entry < entry);
-                        found.list.push(Posting { entry, occurrences });
+                    if members.as_mut().is_none_or(|members| members.contain(rowid)) {
+                        is_sorted &= found.list.last().is_none_or(|last| last.rowid < rowid);
+                        found.list.push(Posting { rowid, occurrences });
                     }
                 }
                 Ok(())
             })?;
-            // The others will hold as many: a list that grows and moves touches twice the memory.
+            // Expects the same share of rows in the other segments: a list that grows and moves
+            // touches twice the memory.
             let is_first = seen == 0;
-            seen += segment.entries;
+            seen += segment.rows;
             if is_first && seen > 0 {
                 let share = found.list.len() as f64 / seen as f64;
-                let others = self.totals.entries.saturating_sub(seen) as f64;
+                let others = self.totals.rows.saturating_sub(seen) as f64;
                 found.list.reserve_exact((share * others * 1.1) as usize);
             }
         }
         if !is_sorted {
-            found.list.sort_unstable_by_key(|posting| posting.entry);
+            found.list.sort_unstable_by_key(|posting| posting.rowid);
         }
         Ok(found)
     }
 
-    fn prefix(&self, word: &str, mask: u8) -> Result<Vec<Posting>> {
+    fn prefix(&self, prefix: &str, mask: u8) -> Result<Vec<Posting>> {
         let mut postings: Vec<Posting> = Vec::new();
-        self.each(word, true, &mut |entry, positions: &[u8]| {
-            let occurrences =
-                poslist::occurrences(positions, mask).ok_or_else(pages::unreadable)?;
+        self.each(prefix, true, &mut |rowid, poslist: &[u8]| {
+            let occurrences = poslist::occurrences(poslist, mask).ok_or_else(malformed)?;
             if occurrences.count() > 0 {
-                postings.push(Posting { entry, occurrences });
+                postings.push(Posting { rowid, occurrences });
             }
             Ok(())
         })?;
-        postings.sort_unstable_by_key(|posting| posting.entry);
-        // Several words with the same beginning in one entry.
+        postings.sort_unstable_by_key(|posting| posting.rowid);
+        // Several terms with the prefix in one row.
         postings.dedup_by(|later, kept| {
-            let is_same = later.entry == kept.entry;
+            let is_same = later.rowid == kept.rowid;
             if is_same {
                 kept.occurrences = kept.occurrences.and(later.occurrences);
             }
@@ -234,52 +211,57 @@ impl<'c> Index<'c> {
         Ok(postings)
     }
 
-    fn several(&self, words: &[String], is_prefix: bool, mask: u8) -> Result<Vec<Posting>> {
-        // Long words are rare, and the rarest one says where the others are of interest.
-        let mut order: Vec<usize> = (0..words.len()).collect();
-        order.sort_by_key(|at| std::cmp::Reverse(words.get(*at).map_or(0, String::len)));
-        let mut lists: Vec<Lists> = words.iter().map(|_| Lists::default()).collect();
-        let mut among: Option<Vec<i64>> = None;
+    fn several(&self, tokens: &[String], is_prefix: bool, mask: u8) -> Result<Vec<Posting>> {
+        // Long tokens are rare, and only rows of the rarest are of interest in the other lists.
+        let mut order: Vec<usize> = (0..tokens.len()).collect();
+        order.sort_by_key(|at| std::cmp::Reverse(tokens.get(*at).map_or(0, String::len)));
+        let mut lists: Vec<PositionLists> =
+            tokens.iter().map(|_| PositionLists::default()).collect();
+        let mut among: Option<Vec<RowId>> = None;
         for at in order {
-            let (Some(word), Some(list)) = (words.get(at), lists.get_mut(at)) else { continue };
-            let may_go_on = is_prefix && at + 1 == words.len();
-            *list = self.lists(word, may_go_on, among.as_deref())?;
-            let mut entries: Vec<i64> = list.places.iter().map(|place| place.0).collect();
-            entries.dedup();
-            if entries.is_empty() {
+            let (Some(token), Some(list)) = (tokens.get(at), lists.get_mut(at)) else { continue };
+            let is_prefix = is_prefix && at + 1 == tokens.len();
+            *list = self.position_lists(token, is_prefix, among.as_deref())?;
+            let mut rowids: Vec<RowId> = list.places.iter().map(|place| place.0).collect();
+            rowids.dedup();
+            if rowids.is_empty() {
                 return Ok(Vec::new());
             }
-            among = Some(entries);
+            among = Some(rowids);
         }
         let mut postings = Vec::new();
         let mut cursors = vec![0_usize; lists.len()];
         let mut positions: Vec<Vec<u64>> = vec![Vec::new(); lists.len()];
-        for entry in among.unwrap_or_default() {
+        for rowid in among.unwrap_or_default() {
             let mut is_everywhere = true;
             for ((list, cursor), found) in lists.iter().zip(&mut cursors).zip(&mut positions) {
                 found.clear();
-                list.positions(cursor, entry, mask, found)?;
+                list.positions(cursor, rowid, mask, found)?;
                 is_everywhere &= !found.is_empty();
             }
             if is_everywhere && let Some(occurrences) = in_a_row(&positions) {
-                postings.push(Posting { entry, occurrences });
+                postings.push(Posting { rowid, occurrences });
             }
         }
         Ok(postings)
     }
 
-    /// The entries of a word, of those that are `among` these, with their positions as they are
-    /// stored.
-    fn lists(&self, word: &str, is_prefix: bool, among: Option<&[i64]>) -> Result<Lists> {
-        let mut lists = Lists::default();
+    /// Returns the rows of a term that are in `among`, with their poslists.
+    fn position_lists(
+        &self,
+        term: &str,
+        is_prefix: bool,
+        among: Option<&[RowId]>,
+    ) -> Result<PositionLists> {
+        let mut lists = PositionLists::default();
         let mut is_sorted = true;
-        let mut members = among.map(|among| Members::new(among, |entry| *entry));
-        self.each(word, is_prefix, &mut |entry, positions: &[u8]| {
-            if members.as_mut().is_none_or(|members| members.contain(entry)) {
-                is_sorted &= lists.places.last().is_none_or(|last| last.0 <= entry);
+        let mut members = among.map(|among| Members::new(among, |rowid| *rowid));
+        self.each(term, is_prefix, &mut |rowid, poslist: &[u8]| {
+            if members.as_mut().is_none_or(|members| members.contain(rowid)) {
+                is_sorted &= lists.places.last().is_none_or(|last| last.0 <= rowid);
                 let start = lists.bytes.len();
-                lists.bytes.extend_from_slice(positions);
-                lists.places.push((entry, start, positions.len()));
+                lists.bytes.extend_from_slice(poslist);
+                lists.places.push((rowid, start, poslist.len()));
             }
             Ok(())
         })?;
@@ -289,22 +271,22 @@ impl<'c> Index<'c> {
         Ok(lists)
     }
 
-    /// Hands every entry of a word to `each`, segment by segment.
-    fn each(&self, word: &str, is_prefix: bool, each: &mut impl Each) -> Result<()> {
-        let key = key(word);
+    /// Calls `visit` with every row of a term, segment by segment.
+    fn each(&self, term: &str, is_prefix: bool, visit: &mut impl Visit) -> Result<()> {
+        let key = key(term);
         for segment in &self.segments {
-            self.each_in(segment, &key, is_prefix, each)?;
+            self.each_in(segment, &key, is_prefix, visit)?;
         }
         Ok(())
     }
 
-    /// Hands every entry of a word in one segment to `each`.
+    /// Calls `visit` with every row of a term in one segment.
     fn each_in(
         &self,
         segment: &Segment,
         key: &[u8],
         is_prefix: bool,
-        each: &mut impl Each,
+        visit: &mut impl Visit,
     ) -> Result<()> {
         let page: Option<i64> = self
             .conn
@@ -314,65 +296,66 @@ impl<'c> Index<'c> {
             )?
             .query_row((segment.id, key), |row| row.get(0))
             .optional()?;
-        // The lowest bit says that there is an index of the word's pages.
+        // The lowest bit says whether there is a doclist index.
         let page = page.map_or(1, |page| page >> 1).max(segment.first_page);
-        let mut walk = Walk::new(key, is_prefix);
+        let mut walk = TermWalk::new(key, is_prefix);
         let mut statement = self.conn.prepare_cached(
             "SELECT id, block FROM search_data WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
         )?;
-        let mut rows = statement.query((segment.row(page), segment.row(segment.last_page)))?;
-        let mut expected = segment.row(page);
+        let mut rows =
+            statement.query((segment.page_id(page), segment.page_id(segment.last_page)))?;
+        let mut expected = segment.page_id(page);
         while let Some(row) = rows.next()? {
             if row.get::<_, i64>(0)? != expected {
-                return Err(pages::unreadable());
+                return Err(malformed());
             }
             expected += 1;
             let block = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-            let next = walk.page(block, &mut |entry, positions: &[u8]| {
-                if segment.is_deleted(entry) { Ok(()) } else { each(entry, positions) }
+            let next = walk.page(block, &mut |rowid, poslist: &[u8]| {
+                if segment.is_deleted(rowid) { Ok(()) } else { visit(rowid, poslist) }
             })?;
             if next == Next::Nothing {
                 return Ok(());
             }
         }
-        // The last page was read, or pages are missing: then nothing was found because of that.
-        match expected > segment.row(segment.last_page) {
+        // Either the last page was read, or pages are missing.
+        match expected > segment.page_id(segment.last_page) {
             true => Ok(()),
-            false => Err(pages::unreadable()),
+            false => Err(malformed()),
         }
     }
 }
 
-/// A word as the index spells it: those of the index of whole words begin with a zero.
-fn key(word: &str) -> Vec<u8> {
-    [b"0", word.as_bytes()].concat()
+/// Returns a term as the index spells it: those of the main index begin with a `0`.
+fn key(term: &str) -> Vec<u8> {
+    [b"0", term.as_bytes()].concat()
 }
 
-/// The entries of a word, with their positions as they are stored.
+/// The rows of a term with their poslists.
 #[derive(Default)]
-struct Lists {
+struct PositionLists {
     bytes: Vec<u8>,
-    /// Entry, start in `bytes`, length.
-    places: Vec<(i64, usize, usize)>,
+    /// Rowid, start in `bytes`, length.
+    places: Vec<(RowId, usize, usize)>,
 }
 
-impl Lists {
-    /// The positions in `entry`, which is not before those asked for earlier.
+impl PositionLists {
+    /// Appends the positions in a row to `found`. Rowids must ascend from call to call.
     fn positions(
         &self,
         cursor: &mut usize,
-        entry: i64,
+        rowid: RowId,
         mask: u8,
         found: &mut Vec<u64>,
     ) -> Result<()> {
         let rest = self.places.get(*cursor..).unwrap_or_default();
-        *cursor += rest.partition_point(|place| place.0 < entry);
+        *cursor += rest.partition_point(|place| place.0 < rowid);
         let mut pieces = 0;
         for (_, start, length) in
-            self.places.iter().skip(*cursor).take_while(|place| place.0 == entry)
+            self.places.iter().skip(*cursor).take_while(|place| place.0 == rowid)
         {
             let bytes = self.bytes.get(*start..*start + *length).unwrap_or_default();
-            poslist::positions(bytes, mask, found).ok_or_else(pages::unreadable)?;
+            poslist::positions(bytes, mask, found).ok_or_else(malformed)?;
             pieces += 1;
         }
         if pieces > 1 {
@@ -382,10 +365,10 @@ impl Lists {
     }
 }
 
-/// Where the words stand one after the other.
+/// Finds the positions at which the tokens of a phrase follow each other.
 fn in_a_row(positions: &[Vec<u64>]) -> Option<Occurrences> {
     let (first, others) = positions.split_first()?;
-    let (mut count, mut at_least, mut columns) = (0, 0, 0);
+    let (mut count, mut min_length, mut columns) = (0, 0, 0);
     for start in first {
         let mut next = *start;
         let is_phrase = others.iter().all(|positions| {
@@ -396,28 +379,70 @@ fn in_a_row(positions: &[Vec<u64>]) -> Option<Occurrences> {
             count += 1;
             columns |= 1 << (start >> 32);
             let end = u32::try_from(next & 0xFFFF_FFFF).unwrap_or(u32::MAX).saturating_add(1);
-            at_least = at_least.max(end);
+            min_length = min_length.max(end);
         }
     }
-    (count > 0).then(|| Occurrences::new(count, at_least, columns))
+    (count > 0).then(|| Occurrences::new(count, min_length, columns))
 }
 
-/// The sum of a row of numbers: the words of an entry, column by column.
-pub(crate) fn sum_of_numbers(bytes: &[u8]) -> u64 {
-    let mut bytes = varint::Bytes::new(bytes);
-    let mut sum = 0_u64;
-    while let Some(number) = bytes.number() {
-        sum = sum.saturating_add(number);
+/// Looks up how many tokens rows have.
+pub(crate) struct Lengths<'c> {
+    statement: CachedStatement<'c>,
+}
+
+impl<'c> Lengths<'c> {
+    /// Prepares the lookup.
+    pub(crate) fn new(conn: &'c Connection) -> Result<Lengths<'c>> {
+        let statement = conn.prepare_cached("SELECT sz FROM search_docsize WHERE id = ?1")?;
+        Ok(Lengths { statement })
     }
-    sum
+
+    /// Returns the number of tokens of a row.
+    pub(crate) fn of(&mut self, rowid: RowId) -> Result<Option<u64>> {
+        self.get(rowid, |sizes| sizes.fold(0, u64::saturating_add))
+    }
+
+    /// Returns the mask of the columns of a row that have tokens.
+    pub(crate) fn columns(&mut self, rowid: RowId) -> Result<Option<u8>> {
+        self.get(rowid, |sizes| filled_columns(sizes))
+    }
+
+    fn get<T>(
+        &mut self,
+        rowid: RowId,
+        read: impl FnOnce(&mut dyn Iterator<Item = u64>) -> T,
+    ) -> Result<Option<T>> {
+        let read = |row: &rusqlite::Row<'_>| Ok(read(&mut sizes(row.get_ref(0)?.as_blob()?)));
+        Ok(self.statement.query_row([rowid], read).optional()?)
+    }
 }
 
-/// The columns of an entry that have words, by the words in each.
-pub fn filled_columns(bytes: &[u8]) -> u8 {
-    let mut bytes = varint::Bytes::new(bytes);
-    let numbers = std::iter::from_fn(|| bytes.number());
-    numbers
-        .take(4)
-        .enumerate()
-        .fold(0, |filled, (column, words)| filled | if words > 0 { 1 << column } else { 0 })
+impl Reader<'_> {
+    /// Returns the rows that have tokens in the columns of `mask`, in ascending order, with the mask
+    /// of those columns.
+    pub(crate) fn rows(&self, mask: u8) -> Result<Vec<(RowId, u8)>> {
+        let mut found = Vec::new();
+        let mut statement =
+            self.conn.prepare_cached("SELECT id, sz FROM search_docsize ORDER BY id")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let blob = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+            let columns = filled_columns(&mut sizes(blob)) & mask;
+            if columns != 0 {
+                found.push((row.get(0)?, columns));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Decodes the `sz` of a row of `search_docsize`: the number of tokens in each column.
+fn sizes(sz: &[u8]) -> impl Iterator<Item = u64> {
+    let mut bytes = varint::Bytes::new(sz);
+    std::iter::from_fn(move || bytes.number())
+}
+
+fn filled_columns(sizes: &mut dyn Iterator<Item = u64>) -> u8 {
+    let columns = sizes.take(COLUMNS).enumerate();
+    columns.fold(0, |filled, (column, tokens)| filled | if tokens > 0 { 1 << column } else { 0 })
 }

@@ -1,113 +1,91 @@
-//! The pieces that the index is written in, each a sorted list of words with their entries, and
-//! which entries of a piece were deleted since.
+//! Reads the structure record, the averages record and the tombstones of each segment.
 
 use foldhash::HashSet;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
-use super::pages::unreadable;
+use crate::table::{
+    AVERAGES, MAX_SEGMENTS, SEGMENT_SHIFT, STRUCTURE, STRUCTURE_V2, block, malformed,
+};
 use crate::varint::Bytes;
-use crate::{Error, Result};
+use crate::{Result, RowId};
 
-/// The row that lists the segments.
-const STRUCTURE: i64 = 10;
-/// The row that counts entries and words.
-const TOTALS: i64 = 1;
-/// Begins the list of segments where entries can be deleted.
-const WITH_TOMBSTONES: [u8; 4] = [0xFF, 0, 0, 1];
-/// The version of FTS5's format that is understood here.
-const VERSION: i64 = 4;
-/// More segments than this FTS5 does not make.
-const MOST_SEGMENTS: usize = 2000;
-
-/// One piece of the index.
+/// A segment: sorted terms with their doclists, in consecutive leaf pages.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) id: i64,
     pub(super) first_page: i64,
     pub(super) last_page: i64,
-    /// How many entries there are in it.
-    pub(super) entries: u64,
-    /// The first and the last of the transactions that wrote it.
-    written: (i64, i64),
-    deleted: HashSet<i64>,
+    /// Number of rows that it was written with.
+    pub(super) rows: u64,
+    /// The first and the last transaction whose rows it holds.
+    origins: (i64, i64),
+    tombstones: HashSet<i64>,
 }
 
 impl Segment {
-    /// The row of a page.
-    pub(super) fn row(&self, page: i64) -> i64 {
-        (self.id << 37) + page
+    /// Returns the id of a leaf page in `search_data`.
+    pub(super) fn page_id(&self, page: i64) -> i64 {
+        (self.id << SEGMENT_SHIFT) + page
     }
 
-    pub(super) fn is_deleted(&self, entry: i64) -> bool {
-        !self.deleted.is_empty() && self.deleted.contains(&entry)
+    /// Returns true if the row was deleted after the segment was written.
+    #[inline]
+    pub(super) fn is_deleted(&self, rowid: RowId) -> bool {
+        !self.tombstones.is_empty() && self.tombstones.contains(&rowid.0)
     }
 }
 
-/// How many entries there are, and how many words in all of them.
+/// The averages record: number of rows, and of tokens in all columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Totals {
-    pub entries: u64,
-    pub words: u64,
+pub(crate) struct Totals {
+    pub(crate) rows: u64,
+    pub(crate) tokens: u64,
 }
 
-/// Reads the list of segments.
+impl Totals {
+    /// Returns the average number of tokens of a row.
+    pub(crate) fn average(self) -> f64 {
+        self.tokens as f64 / self.rows as f64
+    }
+}
+
+/// Reads the segments, in the order of writing.
 pub(super) fn read(conn: &Connection) -> Result<Vec<Segment>> {
-    check_version(conn)?;
-    let Some(listed) = block(conn, STRUCTURE)? else { return Err(unreadable()) };
+    let Some(record) = block(conn, STRUCTURE)? else { return Err(malformed()) };
     let mut segments = Vec::new();
-    for (segment, tombstone_pages) in decode(&listed).ok_or_else(unreadable)? {
-        // What is merged into another one is emptied from the front.
+    for (segment, tombstone_pages) in decode(&record).ok_or_else(malformed)? {
+        // A segment that is being merged loses its pages from the front; 0 when all are gone.
         if segment.first_page > 0 {
-            let deleted = deleted(conn, segment.id, tombstone_pages)?;
-            segments.push(Segment { deleted, ..segment });
+            let tombstones = tombstones(conn, segment.id, tombstone_pages)?;
+            segments.push(Segment { tombstones, ..segment });
         }
     }
-    // Entries are numbered in the order of writing: what they are found in is in order, nearly
-    // always, without being sorted.
-    segments.sort_by_key(|segment| segment.written);
+    // Rowids mostly ascend with time: read in this order, they nearly always need no sorting.
+    segments.sort_by_key(|segment| segment.origins);
     Ok(segments)
 }
 
-/// Refuses an index of a format that is not known here.
-pub(crate) fn check_version(conn: &Connection) -> Result<()> {
-    let version: Option<i64> = conn
-        .prepare_cached("SELECT v FROM search_config WHERE k = 'version'")?
-        .query_row([], |row| row.get(0))
-        .optional()?;
-    match version {
-        Some(VERSION) => Ok(()),
-        _ => Err(Error::Index { why: "another version of SQLite wrote it".to_owned() }),
-    }
-}
-
-/// Reads how many entries and words there are.
+/// Reads the averages record.
 pub(super) fn totals(conn: &Connection) -> Result<Totals> {
-    let Some(counts) = block(conn, TOTALS)? else { return Ok(Totals { entries: 0, words: 0 }) };
-    let mut bytes = Bytes::new(&counts);
+    let Some(record) = block(conn, AVERAGES)? else { return Ok(Totals { rows: 0, tokens: 0 }) };
+    let mut bytes = Bytes::new(&record);
     if bytes.is_empty() {
-        return Ok(Totals { entries: 0, words: 0 });
+        return Ok(Totals { rows: 0, tokens: 0 });
     }
-    let entries = bytes.number().ok_or_else(unreadable)?;
-    let mut words = 0_u64;
+    let rows = bytes.number().ok_or_else(malformed)?;
+    let mut tokens = 0_u64;
     while !bytes.is_empty() {
-        words = words.saturating_add(bytes.number().ok_or_else(unreadable)?);
+        tokens = tokens.saturating_add(bytes.number().ok_or_else(malformed)?);
     }
-    Ok(Totals { entries, words })
+    Ok(Totals { rows, tokens })
 }
 
-fn block(conn: &Connection, id: i64) -> Result<Option<Vec<u8>>> {
-    Ok(conn
-        .prepare_cached("SELECT block FROM search_data WHERE id = ?1")?
-        .query_row([id], |row| row.get(0))
-        .optional()?)
-}
-
-/// The segments of the list, with how many pages of deleted entries each has.
-fn decode(listed: &[u8]) -> Option<Vec<(Segment, i64)>> {
-    // Four bytes that change with the settings.
-    let rest = listed.get(4..)?;
-    let with_tombstones = rest.starts_with(&WITH_TOMBSTONES);
-    let mut bytes = Bytes::new(if with_tombstones { rest.get(4..)? } else { rest });
+/// Decodes the structure record. Returns each segment with its number of tombstone pages.
+fn decode(record: &[u8]) -> Option<Vec<(Segment, i64)>> {
+    // A cookie of four bytes, which changes with the settings.
+    let rest = record.get(4..)?;
+    let is_v2 = rest.starts_with(&STRUCTURE_V2);
+    let mut bytes = Bytes::new(if is_v2 { rest.get(4..)? } else { rest });
     let levels = bytes.size()?;
     let _segments = bytes.number()?;
     let _writes = bytes.number()?;
@@ -115,38 +93,37 @@ fn decode(listed: &[u8]) -> Option<Vec<(Segment, i64)>> {
     for _ in 0..levels {
         let _merging = bytes.number()?;
         for _ in 0..bytes.size()? {
-            if segments.len() > MOST_SEGMENTS {
+            if segments.len() > MAX_SEGMENTS {
                 return None;
             }
             let mut number = || bytes.number().and_then(|number| i64::try_from(number).ok());
             let (id, first_page, last_page) = (number()?, number()?, number()?);
-            let (mut tombstone_pages, mut entries, mut written) = (0, 0, (0, 0));
-            if with_tombstones {
-                // Since when and until when it was written; which and how many were deleted; how many.
-                written = (number()?, number()?);
+            let (mut tombstone_pages, mut rows, mut origins) = (0, 0, (0, 0));
+            if is_v2 {
+                origins = (number()?, number()?);
                 tombstone_pages = number()?;
                 let _deleted = number()?;
-                entries = number()?.unsigned_abs();
+                rows = number()?.unsigned_abs();
             }
             if !(1..=0xFFFF).contains(&id) || last_page < first_page || last_page > 0x7FFF_FF00 {
                 return None;
             }
-            let deleted = HashSet::default();
-            let segment = Segment { id, first_page, last_page, entries, written, deleted };
+            let tombstones = HashSet::default();
+            let segment = Segment { id, first_page, last_page, rows, origins, tombstones };
             segments.push((segment, tombstone_pages));
         }
     }
     Some(segments)
 }
 
-/// The entries of a segment that were deleted: a hash table over some pages, of which only the
+/// Reads the rows of a segment that were deleted: a hash table over some pages, of which only the
 /// filled slots matter.
-fn deleted(conn: &Connection, segment: i64, pages: i64) -> Result<HashSet<i64>> {
-    let mut deleted = HashSet::default();
+fn tombstones(conn: &Connection, segment: i64, pages: i64) -> Result<HashSet<i64>> {
+    let mut tombstones = HashSet::default();
     if pages == 0 {
-        return Ok(deleted);
+        return Ok(tombstones);
     }
-    let first = (segment + (1 << 16)) << 37;
+    let first = (segment + (1 << 16)) << SEGMENT_SHIFT;
     let mut statement =
         conn.prepare_cached("SELECT block FROM search_data WHERE id BETWEEN ?1 AND ?2")?;
     let mut rows = statement.query((first, first + pages - 1))?;
@@ -154,30 +131,30 @@ fn deleted(conn: &Connection, segment: i64, pages: i64) -> Result<HashSet<i64>> 
         let page = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
         let (Some(&width), Some(&zero), Some(slots)) = (page.first(), page.get(1), page.get(8..))
         else {
-            return Err(unreadable());
+            return Err(malformed());
         };
         if zero != 0 {
-            deleted.insert(0);
+            tombstones.insert(0);
         }
         match width {
-            4 => deleted.extend(
+            4 => tombstones.extend(
                 slots
                     .as_chunks::<4>()
                     .0
                     .iter()
                     .map(|slot| i64::from(u32::from_be_bytes(*slot)))
-                    .filter(|entry| *entry != 0),
+                    .filter(|rowid| *rowid != 0),
             ),
-            8 => deleted.extend(
+            8 => tombstones.extend(
                 slots
                     .as_chunks::<8>()
                     .0
                     .iter()
                     .map(|slot| i64::from_be_bytes(*slot))
-                    .filter(|entry| *entry != 0),
+                    .filter(|rowid| *rowid != 0),
             ),
-            _ => return Err(unreadable()),
+            _ => return Err(malformed()),
         }
     }
-    Ok(deleted)
+    Ok(tombstones)
 }

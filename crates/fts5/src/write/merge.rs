@@ -1,60 +1,63 @@
-//! Merges the sorted lists of several readers into one segment.
+//! Merges the sorted postings of several batches into the pages of one segment.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::postings::{Number, Postings, Sizes, first_bytes};
-use super::segment::{Pages, Segment};
+use super::postings::{DocNumber, Sizes, SortedPostings, first_bytes};
+use super::segment::{SegmentPages, SegmentWriter};
 use crate::varint::Bytes;
 use crate::{Error, Result, RowId};
 
-/// Some entries, and which of them the ledger keeps under which number.
+/// The postings of one batch, and the rowids of its documents.
 #[derive(Debug, Default)]
-pub(super) struct Entries {
-    pub(super) postings: Postings,
-    /// 0: not kept. Rising, otherwise.
-    ids: Vec<i64>,
+pub(super) struct Batch {
+    pub(super) postings: SortedPostings,
+    /// Rowid of each document, positive and ascending; 0 if it is not indexed. Half the size of an
+    /// `Option`, and looked up for every posting.
+    rowids: Vec<i64>,
 }
 
-impl Entries {
-    pub(super) fn name(&mut self, number: Number, id: RowId) {
-        if self.ids.len() <= number.index() {
-            self.ids.resize(number.index() + 1, 0);
+impl Batch {
+    /// Sets the rowid of a document.
+    pub(super) fn set_rowid(&mut self, number: DocNumber, rowid: RowId) {
+        if self.rowids.len() <= number.index() {
+            self.rowids.resize(number.index() + 1, 0);
         }
-        if let Some(slot) = self.ids.get_mut(number.index()) {
-            *slot = id.0;
+        if let Some(slot) = self.rowids.get_mut(number.index()) {
+            *slot = rowid.0;
         }
     }
 
-    /// About what it takes in memory.
+    /// Returns about how many bytes of memory it uses.
     pub(super) fn weight(&self) -> usize {
-        self.postings.weight() + self.ids.len() * size_of::<i64>()
+        self.postings.weight() + self.rowids.len() * size_of::<i64>()
     }
 
-    /// True if none is kept.
+    /// Returns true if none of its documents is indexed.
     pub(super) fn is_empty(&self) -> bool {
-        self.ids.iter().all(|id| *id == 0)
+        self.rowids.iter().all(|rowid| *rowid == 0)
     }
 
-    /// Those that are kept, and how many words they have.
-    pub(super) fn sizes(&self) -> impl Iterator<Item = (i64, &Sizes)> {
-        self.ids.iter().copied().zip(&self.postings.sizes).filter(|(id, _)| *id != 0)
+    /// Returns the documents that are indexed, with their numbers of tokens.
+    pub(super) fn sizes(&self) -> impl Iterator<Item = (RowId, &Sizes)> {
+        let all = self.rowids.iter().zip(&self.postings.sizes);
+        all.filter(|(rowid, _)| **rowid != 0).map(|(rowid, sizes)| (RowId(*rowid), sizes))
     }
 }
 
-/// The next word of a list. The smallest is the greatest in a heap.
+/// The next term of a batch. Ordered in reverse: the least is on top of a max-heap.
 struct Head<'p> {
-    /// The word's first eight bytes, which nearly always decide.
+    /// The term's first eight bytes, which nearly always decide.
     first: u64,
-    word: &'p [u8],
-    list: usize,
+    term: &'p [u8],
+    batch: usize,
     rank: usize,
-    entries: &'p [u8],
+    doclist: &'p [u8],
 }
 
 impl Head<'_> {
     fn key(&self) -> Reverse<(u64, &[u8], usize)> {
-        Reverse((self.first, self.word, self.list))
+        Reverse((self.first, self.term, self.batch))
     }
 }
 
@@ -78,44 +81,45 @@ impl PartialEq for Head<'_> {
 
 impl Eq for Head<'_> {}
 
-fn head(lists: &[Entries], list: usize, rank: usize) -> Option<Head<'_>> {
-    let (word, entries) = lists.get(list)?.postings.word(rank)?;
-    Some(Head { first: first_bytes(word), word, list, rank, entries })
+fn head(batches: &[Batch], batch: usize, rank: usize) -> Option<Head<'_>> {
+    let (term, doclist) = batches.get(batch)?.postings.term(rank)?;
+    Some(Head { first: first_bytes(term), term, batch, rank, doclist })
 }
 
-/// All words of all lists, which are in the order of their entries, in pages of `full` bytes.
-pub(super) fn merge(lists: &[Entries], full: usize) -> Result<Pages> {
-    let mut segment = Segment::new(full);
-    let heads = (0..lists.len()).filter_map(|list| head(lists, list, 0));
+/// Merges batches, which are in the order of their rowids, into leaf pages of `page_size` bytes.
+pub(super) fn merge(batches: &[Batch], page_size: usize) -> Result<SegmentPages> {
+    let mut segment = SegmentWriter::new(page_size);
+    let heads = (0..batches.len()).filter_map(|batch| head(batches, batch, 0));
     let mut heap: BinaryHeap<Head<'_>> = heads.collect();
-    let mut word: Option<&[u8]> = None;
+    let mut term: Option<&[u8]> = None;
     let mut last = 0;
     while let Some(mut least) = heap.peek_mut() {
-        let Some(ids) = lists.get(least.list).map(|entries| &entries.ids) else { break };
-        let mut bytes = Bytes::new(least.entries);
+        let Some(rowids) = batches.get(least.batch).map(|batch| &batch.rowids) else { break };
+        let mut bytes = Bytes::new(least.doclist);
         let mut number = 0;
         while !bytes.is_empty() {
             let mut next = || {
                 number += bytes.size()?;
                 let size = bytes.size()? / 2;
-                Some((ids.get(number).copied().unwrap_or(0), bytes.take(size)?))
+                Some((rowids.get(number).copied().unwrap_or(0), bytes.take(size)?))
             };
-            let (id, positions) = next().ok_or_else(|| odd("a list of words is cut"))?;
-            if id == 0 {
+            let (rowid, poslist) =
+                next().ok_or_else(|| malformed("a doclist in memory is cut off"))?;
+            if rowid == 0 {
                 continue;
             }
-            if word != Some(least.word) {
-                segment.word(least.word);
-                word = Some(least.word);
+            if term != Some(least.term) {
+                segment.begin_term(least.term);
+                term = Some(least.term);
                 last = 0;
             }
-            if id <= last {
-                return Err(odd("entries are not in order"));
+            if rowid <= last {
+                return Err(malformed("rowids to be indexed are not in ascending order"));
             }
-            last = id;
-            segment.entry(id, positions);
+            last = rowid;
+            segment.add_row(RowId(rowid), poslist);
         }
-        match head(lists, least.list, least.rank + 1) {
+        match head(batches, least.batch, least.rank + 1) {
             Some(next) => *least = next,
             None => _ = std::collections::binary_heap::PeekMut::pop(least),
         }
@@ -123,6 +127,6 @@ pub(super) fn merge(lists: &[Entries], full: usize) -> Result<Pages> {
     Ok(segment.finish())
 }
 
-fn odd(why: &str) -> Error {
+fn malformed(why: &str) -> Error {
     Error::Index { why: why.to_owned() }
 }

@@ -1,40 +1,42 @@
-//! Writes one segment of the index: a sorted list of words, each with its entries and positions, cut
-//! into pages as FTS5 cuts them. The counterpart of what `search::index` reads.
+//! Writes one segment: sorted terms with their doclists, cut into leaf pages where FTS5 cuts them.
+//! `read::leaf` reads them back.
 //!
-//! A page has a header (where the first entry stands that belongs to a word of an earlier page;
-//! where the words end), words with what they begin alike left out, and the offsets of the words.
-//! `search_idx` has the first word of each page that has one. The entries of a word that fills many
-//! pages have an index of their own, a tree of the first entry in each page.
+//! A leaf page has a header (offset of the first rowid that belongs to a term of an earlier page;
+//! offset where the terms end), prefix-compressed terms with their doclists, and the offsets of the
+//! terms. `search_idx` has the first term of each page that has one. A term whose doclist fills many
+//! pages gets a doclist index.
 
 use rusqlite::Connection;
 
-use super::long::Long;
-use crate::{Result, varint};
+use super::doclist_index::DoclistIndex;
+use crate::table::SEGMENT_SHIFT;
+use crate::{Result, RowId, varint};
 
-/// A word whose entries go on over so many pages without another word has an index of pages.
+/// A doclist that spans this many pages without another term gets a doclist index.
 const INDEXED_PAGES: usize = 4;
 
-/// The beginning of every word in the index of whole words.
-const WHOLE: u8 = b'0';
+/// The first byte of every term in the main index; prefix indexes, which are not used, have others.
+const MAIN_INDEX: u8 = b'0';
 
-/// The finished pages of a segment.
+/// The pages of a finished segment.
 #[derive(Debug, Default)]
-pub struct Pages {
-    /// Each with its row among those of the segment.
+pub struct SegmentPages {
+    /// Leaf and doclist index pages, each with its id relative to the segment.
     data: Vec<(i64, Vec<u8>)>,
-    /// What a page begins with, and the page, marked if it has an index of entries.
+    /// For `search_idx`: the start of the first term of a page, and the page number shifted left by
+    /// one, with the lowest bit set if the page has a doclist index.
     index: Vec<(Vec<u8>, i64)>,
-    /// How many of them hold words.
-    pub(super) words: i64,
+    /// Number of leaf pages.
+    pub(super) leaves: i64,
 }
 
-impl Pages {
-    /// Writes them as the segment with that number.
+impl SegmentPages {
+    /// Inserts them as segment `id`.
     pub(super) fn write(&self, conn: &Connection, id: i64) -> Result<()> {
         let mut insert =
             conn.prepare_cached("INSERT INTO search_data (id, block) VALUES (?1, ?2)")?;
-        for (row, bytes) in &self.data {
-            insert.execute(((id << 37) + row, bytes))?;
+        for (page, bytes) in &self.data {
+            insert.execute(((id << SEGMENT_SHIFT) + page, bytes))?;
         }
         let mut insert =
             conn.prepare_cached("INSERT INTO search_idx (segid, term, pgno) VALUES (?1, ?2, ?3)")?;
@@ -46,37 +48,37 @@ impl Pages {
 }
 
 /// A segment that is being written.
-pub(super) struct Segment {
-    pages: Pages,
-    /// A page is full at this size.
-    full: usize,
-    page: Page,
-    /// The last word, with its mark.
-    word: Vec<u8>,
-    /// The last page with a word, and what tells its first word from the one before.
+pub(super) struct SegmentWriter {
+    pages: SegmentPages,
+    page_size: usize,
+    page: LeafPage,
+    /// The last term, with the byte of the main index in front.
+    term: Vec<u8>,
+    /// The last page with a term, and the shortest prefix of that term that is greater than the
+    /// term before. It is listed in `search_idx` when its last doclist is complete.
     listed: Option<(i64, Vec<u8>)>,
-    /// Pages without a word since.
-    empty: usize,
-    /// The entry that was written last, if it is of the same word.
-    last_entry: Option<i64>,
-    long: Long,
+    /// Pages without a term since.
+    termless_pages: usize,
+    /// The rowid that was written last, if it is of the same term.
+    last_rowid: Option<RowId>,
+    doclist_index: DoclistIndex,
 }
 
-/// A page that is being filled.
-struct Page {
+/// A leaf page that is being filled.
+struct LeafPage {
     number: i64,
     bytes: Vec<u8>,
     offsets: Vec<u8>,
     last_offset: usize,
-    has_word: bool,
-    has_entry: bool,
+    has_term: bool,
+    has_rowid: bool,
 }
 
-impl Page {
-    fn new(number: i64) -> Page {
+impl LeafPage {
+    fn new(number: i64) -> LeafPage {
         let bytes = vec![0; 4];
         let offsets = Vec::new();
-        Page { number, bytes, offsets, last_offset: 0, has_word: false, has_entry: false }
+        LeafPage { number, bytes, offsets, last_offset: 0, has_term: false, has_rowid: false }
     }
 
     fn len(&self) -> usize {
@@ -91,95 +93,96 @@ impl Page {
     }
 }
 
-impl Segment {
-    pub(super) fn new(full: usize) -> Segment {
-        Segment {
-            pages: Pages::default(),
-            full,
-            page: Page::new(1),
-            word: Vec::new(),
+impl SegmentWriter {
+    /// Starts a segment whose pages are full at `page_size` bytes.
+    pub(super) fn new(page_size: usize) -> SegmentWriter {
+        SegmentWriter {
+            pages: SegmentPages::default(),
+            page_size,
+            page: LeafPage::new(1),
+            term: Vec::new(),
             listed: Some((1, Vec::new())),
-            empty: 0,
-            last_entry: None,
-            long: Long::new(full),
+            termless_pages: 0,
+            last_rowid: None,
+            doclist_index: DoclistIndex::new(page_size),
         }
     }
 
-    /// Begins a word, which is greater than the one before.
-    pub(super) fn word(&mut self, word: &[u8]) {
-        let length = word.len() + 1;
-        if self.page.len() + length + 2 >= self.full && self.page.bytes.len() > 4 {
+    /// Begins a term, which must be greater than the one before.
+    pub(super) fn begin_term(&mut self, term: &[u8]) {
+        let length = term.len() + 1;
+        if self.page.len() + length + 2 >= self.page_size && self.page.bytes.len() > 4 {
             self.end_page();
         }
-        let alike = self
-            .word
+        let common = self
+            .term
             .get(1..)
-            .map_or(0, |last| 1 + last.iter().zip(word).take_while(|(a, b)| a == b).count());
+            .map_or(0, |last| 1 + last.iter().zip(term).take_while(|(a, b)| a == b).count());
         let at = self.page.bytes.len();
         varint::push(&mut self.page.offsets, (at - self.page.last_offset) as u64);
         self.page.last_offset = at;
         let mut shared = 0;
-        if self.page.has_word {
-            shared = alike;
+        if self.page.has_term {
+            shared = common;
             varint::push(&mut self.page.bytes, shared as u64);
         } else if self.page.number != 1 {
-            // Enough of the word to tell it from the one before.
-            let mut first = vec![WHOLE];
-            first.extend_from_slice(word.get(..alike).unwrap_or(word));
+            // Enough of the term to tell it from the one before.
+            let mut first = vec![MAIN_INDEX];
+            first.extend_from_slice(term.get(..common).unwrap_or(term));
             self.list_page();
             self.listed = Some((self.page.number, first));
         }
         varint::push(&mut self.page.bytes, (length - shared) as u64);
         match shared.checked_sub(1) {
             None => {
-                self.page.bytes.push(WHOLE);
-                self.page.bytes.extend_from_slice(word);
+                self.page.bytes.push(MAIN_INDEX);
+                self.page.bytes.extend_from_slice(term);
             }
             Some(shared) => {
-                self.page.bytes.extend_from_slice(word.get(shared..).unwrap_or_default());
+                self.page.bytes.extend_from_slice(term.get(shared..).unwrap_or_default());
             }
         }
-        self.word.clear();
-        self.word.push(WHOLE);
-        self.word.extend_from_slice(word);
-        self.page.has_word = true;
-        self.page.has_entry = true;
-        self.last_entry = None;
-        self.long.begin(self.page.number);
+        self.term.clear();
+        self.term.push(MAIN_INDEX);
+        self.term.extend_from_slice(term);
+        self.page.has_term = true;
+        self.page.has_rowid = true;
+        self.last_rowid = None;
+        self.doclist_index.begin(self.page.number);
     }
 
-    /// Adds an entry of the word, which is greater than the one before, with its positions.
+    /// Adds a row to the doclist of the term. Its rowid must be greater than the one before.
     #[inline]
-    pub(super) fn entry(&mut self, entry: i64, positions: &[u8]) {
-        if self.page.len() >= self.full {
+    pub(super) fn add_row(&mut self, rowid: RowId, poslist: &[u8]) {
+        if self.page.len() >= self.page_size {
             self.end_page();
         }
-        let delta = match self.last_entry {
-            Some(last) if self.page.has_entry => entry.wrapping_sub(last),
-            _ => entry,
+        let delta = match self.last_rowid {
+            Some(last) if self.page.has_rowid => rowid.0.wrapping_sub(last.0),
+            _ => rowid.0,
         };
-        if !self.page.has_entry {
+        if !self.page.has_rowid {
             self.page.put_u16(0, self.page.bytes.len());
-            self.long.entry(entry, self.page.number);
-            self.page.has_entry = true;
+            self.doclist_index.add(rowid, self.page.number);
+            self.page.has_rowid = true;
         }
         varint::push(&mut self.page.bytes, delta.cast_unsigned());
-        varint::push(&mut self.page.bytes, positions.len() as u64 * 2);
-        self.last_entry = Some(entry);
-        if self.page.len() + positions.len() < self.full {
-            self.page.bytes.extend_from_slice(positions);
+        varint::push(&mut self.page.bytes, poslist.len() as u64 * 2);
+        self.last_rowid = Some(rowid);
+        if self.page.len() + poslist.len() < self.page_size {
+            self.page.bytes.extend_from_slice(poslist);
         } else {
-            self.long_positions(positions);
+            self.split_poslist(poslist);
         }
     }
 
-    /// Adds positions that do not fit into the page. No number is torn.
-    fn long_positions(&mut self, positions: &[u8]) {
-        let mut rest = positions;
-        while self.page.len() + rest.len() >= self.full {
-            let room = self.full.saturating_sub(self.page.len());
+    /// Adds a poslist that does not fit into the page. No varint is split.
+    fn split_poslist(&mut self, poslist: &[u8]) {
+        let mut rest = poslist;
+        while self.page.len() + rest.len() >= self.page_size {
+            let room = self.page_size.saturating_sub(self.page.len());
             let mut fits = room.min(rest.len());
-            // The last byte of a number is the one without the highest bit.
+            // The last byte of a varint is the one without the highest bit.
             while fits > 0 && rest.get(fits - 1).is_some_and(|last| *last >= 0x80) {
                 fits += 1;
             }
@@ -191,43 +194,43 @@ impl Segment {
         self.page.bytes.extend_from_slice(rest);
     }
 
-    /// Puts the page away and begins the next.
+    /// Finishes the page and begins the next.
     fn end_page(&mut self) {
         self.page.put_u16(2, self.page.bytes.len());
-        if self.page.has_word {
+        if self.page.has_term {
             let offsets = std::mem::take(&mut self.page.offsets);
             self.page.bytes.extend_from_slice(&offsets);
         } else {
-            if !self.page.has_entry {
-                self.long.nothing();
+            if !self.page.has_rowid {
+                self.doclist_index.skip_page();
             }
-            self.empty += 1;
+            self.termless_pages += 1;
         }
-        let next = Page::new(self.page.number + 1);
+        let next = LeafPage::new(self.page.number + 1);
         let page = std::mem::replace(&mut self.page, next);
         self.pages.data.push((page.number, page.bytes));
     }
 
-    /// The words of the page that is to be listed are complete.
+    /// Lists the last page with a term in `search_idx`: its doclists are complete.
     fn list_page(&mut self) {
-        let has_index = self.long.end(self.empty >= INDEXED_PAGES);
-        self.empty = 0;
+        let has_index = self.doclist_index.end(self.termless_pages >= INDEXED_PAGES);
+        self.termless_pages = 0;
         if let Some((page, first)) = self.listed.take() {
             self.pages.index.push((first, page << 1 | i64::from(has_index)));
         }
     }
 
-    /// Everything, with what is left.
-    pub(super) fn finish(mut self) -> Pages {
+    /// Finishes the last page and returns all of them.
+    pub(super) fn finish(mut self) -> SegmentPages {
         if self.page.bytes.len() > 4 {
             self.end_page();
         }
-        self.pages.words = self.page.number - 1;
-        if self.pages.words > 0 {
+        self.pages.leaves = self.page.number - 1;
+        if self.pages.leaves > 0 {
             self.list_page();
         }
-        // After all pages of words: they come after them in the table.
-        self.pages.data.append(&mut self.long.pages());
+        // Their ids are above those of all leaves.
+        self.pages.data.append(&mut self.doclist_index.pages());
         self.pages
     }
 }

@@ -1,7 +1,7 @@
 //! What the readers hand to the writer: some pieces of files, decoded and compressed, so that the
 //! writer has nothing left to do but to write.
 
-use quipu_fts5::{Gatherer, Postings};
+use quipu_fts5::{PostingsBuilder, SortedPostings};
 
 use crate::Result;
 use crate::chunks::{PackedBatch, Packer};
@@ -33,7 +33,7 @@ pub(crate) struct Batch {
     pub(crate) rows: Vec<(usize, i64)>,
     pub(crate) drafts: Vec<Draft>,
     /// The words of the drafts, if there are so many that they are not left to FTS5.
-    pub(crate) words: Option<Postings>,
+    pub(crate) words: Option<SortedPostings>,
     /// About what it takes in memory.
     pub(crate) weight: usize,
 }
@@ -191,7 +191,7 @@ impl Ends {
 #[derive(Default)]
 pub(crate) struct Tools {
     packer: Packer,
-    gatherer: Gatherer,
+    postings: PostingsBuilder,
 }
 
 /// Collects pieces until a batch is full.
@@ -241,7 +241,7 @@ impl<'s> Builder<'s> {
     fn gather(&mut self) {
         if self.weight >= BULK {
             for draft in self.batch.drafts.iter_mut().skip(self.gathered) {
-                draft.gather_words(&mut self.tools.gatherer);
+                draft.gather_words(&mut self.tools.postings);
             }
             self.gathered = self.batch.drafts.len();
         }
@@ -279,7 +279,7 @@ impl<'s> Builder<'s> {
         batch.weight = std::mem::take(&mut self.weight);
         self.gathered = 0;
         if batch.weight >= BULK {
-            batch.words = Some(self.tools.gatherer.finish());
+            batch.words = Some(self.tools.postings.finish());
         }
         if batch.pieces.is_empty() { Ok(()) } else { (self.send)(batch) }
     }

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use quipu_fts5::Waiting;
+use quipu_fts5::PendingPostings;
 use quipu_transcript::entry::Role;
 use quipu_transcript::format::Part;
 use quipu_transcript::problem::{Problem, ProblemKind};
@@ -211,7 +211,7 @@ fn pair(
 fn insert(
     tx: &Transaction<'_>,
     inserts: &mut Inserts<'_>,
-    words: &mut Waiting,
+    words: &mut PendingPostings,
     place: &Place<'_>,
     id: EntryId,
     kind: KindId,
@@ -223,7 +223,7 @@ fn insert(
     rows::insert_detail(tx, place, id, standing, entry)?;
     match entry.words {
         Some(number) => {
-            words.name(number, id.into());
+            words.set_rowid(number, id.into());
             rows::note_left_out(tx, id, entry)
         }
         None => inserts.words(tx, id, entry),

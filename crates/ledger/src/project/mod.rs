@@ -32,7 +32,7 @@ pub(crate) mod usage;
 use std::rc::Rc;
 use std::thread;
 
-use quipu_fts5::Waiting;
+use quipu_fts5::PendingPostings;
 use quipu_transcript::format::{self, Format, Origin};
 use quipu_transcript::problem::{Problem, ProblemKind};
 use rusqlite::{OptionalExtension, Transaction};
@@ -72,7 +72,7 @@ pub(crate) struct Fold {
     /// The source of the last record, and the session that its path names.
     named: Option<(SourceId, Rc<Name>)>,
     /// Words that are not in the search index yet.
-    pub(crate) words: Waiting,
+    pub(crate) words: PendingPostings,
     /// How many problems were noted since counting began and are there still.
     pub(crate) problems: u64,
     /// The record that counting began with.
@@ -183,7 +183,7 @@ impl Fold {
         let (words, sessions, turns) = (&self.words, &mut self.sessions, &mut self.turns);
         // Words are merged meanwhile.
         let pages = thread::scope(|scope| {
-            let merging = words.is_much().then(|| scope.spawn(|| words.merge(page_size)));
+            let merging = words.is_worth_a_thread().then(|| scope.spawn(|| words.merge(page_size)));
             sessions.save(tx)?;
             turns.save(tx)?;
             sessions.recount(tx)?;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use quipu_fts5::Gatherer;
+use quipu_fts5::PostingsBuilder;
 use quipu_transcript::format::{self, Format, Origin};
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::{Connection, OptionalExtension, Transaction};
@@ -195,8 +195,8 @@ fn slice(
     let mut rows = statement.query([from])?;
     let (mut done, mut bytes, mut count) = (from, 0, 0);
     let began = Instant::now();
-    let mut gatherer = (indexer == Indexer::Ours).then(Gatherer::default);
-    fold.words.open(tx)?;
+    let mut builder = (indexer == Indexer::Ours).then(PostingsBuilder::default);
+    fold.words.begin_batch(tx)?;
     while bytes < SLICE
         && began.elapsed() < longest
         && let Some(row) = rows.next()?
@@ -212,8 +212,8 @@ fn slice(
             Some(Some(home)) => {
                 let mut draft = read(&mut reader, home, seq, length)?;
                 draft.same_as = row.get(4)?;
-                if let Some(gatherer) = &mut gatherer {
-                    draft.gather_words(gatherer);
+                if let Some(builder) = &mut builder {
+                    draft.gather_words(builder);
                 }
                 let place = Place {
                     format: home.format,
@@ -235,13 +235,13 @@ fn slice(
         }
         bytes += length;
         done = seq;
-        if let Some(gatherer) = gatherer.as_mut().filter(|words| words.weight() >= GATHERED) {
-            fold.words.close(gatherer.finish());
-            fold.words.open(tx)?;
+        if let Some(builder) = builder.as_mut().filter(|words| words.weight() >= GATHERED) {
+            fold.words.end_batch(builder.finish());
+            fold.words.begin_batch(tx)?;
         }
     }
-    if let Some(mut gatherer) = gatherer {
-        fold.words.close(gatherer.finish());
+    if let Some(mut builder) = builder {
+        fold.words.end_batch(builder.finish());
     }
     fold.save(tx)?;
     tx.execute("UPDATE ledger SET projected_to = ?1", [done])?;

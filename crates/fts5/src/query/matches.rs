@@ -1,76 +1,77 @@
-//! Which entries hold all words of a query and none of those that it excludes.
+//! The rows that hold all phrases of a query and none of those that it excludes.
 
-use crate::Result;
-use crate::read::{Index, Posting, Postings, skip};
+use super::Posting;
+use crate::read::{Postings, Reader, skip};
+use crate::{Result, RowId};
 
-/// A word or a phrase, in the index's words.
+/// One or more consecutive tokens, as the tokenizer spells them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phrase {
-    pub words: Vec<String>,
-    /// The last word is the beginning of one.
+    /// The tokens, for example `["full", "text"]`.
+    pub tokens: Vec<String>,
+    /// True if the last token is a prefix.
     pub is_prefix: bool,
 }
 
-/// The entries that match, by number.
+/// The rows that match, in ascending order.
 #[derive(Debug, Default)]
 pub struct Matches {
-    list: Vec<Match>,
-    /// How often each phrase but the first is in each entry.
+    list: Vec<Posting>,
+    /// Count of each phrase but the first, row by row.
     others: Vec<u32>,
-    /// How many entries hold each phrase.
+    /// Number of rows in the whole index that hold each phrase.
     hits: Vec<usize>,
 }
 
-/// An entry that matches, with what is known of the first phrase in it. Sixteen bytes: a frequent
-/// word has hundreds of thousands, and memory that is touched for the first time is what costs.
-type Match = Posting;
-
 impl Matches {
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
+    /// Returns true if no row matches.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// All of them, in order.
-    pub fn list(&self) -> &[Match] {
+    /// Returns the rows, each with the columns in which it was found.
+    pub fn list(&self) -> &[Posting] {
         &self.list
     }
 
-    pub fn entries(&self) -> impl Iterator<Item = i64> + '_ {
-        self.list.iter().map(|found| found.entry)
+    /// Returns the rowids, in ascending order.
+    pub fn rowids(&self) -> impl Iterator<Item = RowId> + '_ {
+        self.list.iter().map(|found| found.rowid)
     }
 
-    /// Where an entry is among them.
-    pub fn find(&self, entry: i64) -> Option<usize> {
-        self.list.binary_search_by_key(&entry, |found| found.entry).ok()
+    /// Returns the place of a row in the list.
+    pub fn find(&self, rowid: RowId) -> Option<usize> {
+        self.list.binary_search_by_key(&rowid, |found| found.rowid).ok()
     }
 
-    /// How often each phrase is in an entry.
-    pub fn counts(&self, at: usize) -> impl Iterator<Item = u32> + '_ {
+    /// Returns the count of each phrase in a row.
+    pub(super) fn counts(&self, at: usize) -> impl Iterator<Item = u32> + '_ {
         let first = self.list.get(at).map(|found| found.occurrences.count());
         let others = self.hits.len().saturating_sub(1);
         let others = self.others.get(at * others..(at + 1) * others).unwrap_or_default();
         first.into_iter().chain(others.iter().copied())
     }
 
-    /// How many entries hold each phrase.
-    pub fn hits(&self) -> &[usize] {
+    /// Returns the number of rows in the whole index that hold each phrase.
+    pub(crate) fn hits(&self) -> &[usize] {
         &self.hits
     }
 
-    /// Keeps the entries that `keep` says yes to; it is told the columns that each was found in.
+    /// Keeps the rows for which `keep` returns true, given a rowid and the columns it was found in.
     pub fn try_retain<E>(
         &mut self,
-        mut keep: impl FnMut(i64, u8) -> Result<bool, E>,
+        mut keep: impl FnMut(RowId, u8) -> Result<bool, E>,
     ) -> Result<(), E> {
         let others = self.hits.len().saturating_sub(1);
         let mut kept = 0;
         for at in 0..self.list.len() {
             let Some(found) = self.list.get(at) else { break };
-            if !keep(found.entry, found.occurrences.columns())? {
+            if !keep(found.rowid, found.columns())? {
                 continue;
             }
             if kept != at {
@@ -86,53 +87,59 @@ impl Matches {
         Ok(())
     }
 
-    /// The same where `keep` cannot fail.
-    pub fn retain(&mut self, mut keep: impl FnMut(i64, u8) -> bool) {
+    /// Keeps the rows for which `keep` returns true; it cannot fail.
+    pub fn retain(&mut self, mut keep: impl FnMut(RowId, u8) -> bool) {
         let kept: Result<(), std::convert::Infallible> =
-            self.try_retain(|entry, columns| Ok(keep(entry, columns)));
+            self.try_retain(|rowid, columns| Ok(keep(rowid, columns)));
         match kept {
             Ok(()) => {}
             Err(never) => match never {},
         }
     }
 
-    /// Entries that were not found by words, in order, with the columns that each was found in.
-    pub fn without_words(entries: &[(i64, u8)]) -> Matches {
-        let list = entries.iter().map(|(entry, columns)| Posting::bare(*entry, *columns)).collect();
+    /// Makes matches of rows that were found by other means than phrases, in ascending order, each
+    /// with the columns it was found in.
+    pub fn without_phrases(rows: impl IntoIterator<Item = (RowId, u8)>) -> Matches {
+        let list = rows.into_iter().map(|(rowid, columns)| Posting::bare(rowid, columns)).collect();
         Matches { list, ..Matches::default() }
     }
 
-    /// Some of the entries of a single phrase, in order, which `hits` entries hold.
-    pub fn some_of(list: Vec<Posting>, hits: usize) -> Matches {
+    /// Makes matches of some of the rows of a single phrase, which `hits` rows hold.
+    pub(super) fn some_of(list: Vec<Posting>, hits: usize) -> Matches {
         Matches { list, others: Vec::new(), hits: vec![hits] }
     }
 
-    /// Leaves out the entries that hold any of `unwanted`.
-    pub fn leave_out(&mut self, index: &Index<'_>, unwanted: &[Phrase], mask: u8) -> Result<()> {
+    /// Removes the rows that hold any of `unwanted` in the columns of `mask`.
+    pub(crate) fn remove(
+        &mut self,
+        reader: &Reader<'_>,
+        unwanted: &[Phrase],
+        mask: u8,
+    ) -> Result<()> {
         for phrase in unwanted {
             let Postings { list, .. } =
-                index.phrase(&phrase.words, phrase.is_prefix, mask, Some(&self.list))?;
+                reader.phrase(&phrase.tokens, phrase.is_prefix, mask, Some(&self.list))?;
             let mut rest = list.as_slice();
-            self.retain(|entry, _| {
-                rest = rest.get(skip(rest, |other| other.entry < entry)..).unwrap_or_default();
-                rest.first().is_none_or(|other| other.entry != entry)
+            self.retain(|rowid, _| {
+                rest = rest.get(skip(rest, |other| other.rowid < rowid)..).unwrap_or_default();
+                rest.first().is_none_or(|other| other.rowid != rowid)
             });
         }
         Ok(())
     }
 }
 
-/// The entries that hold all of `wanted` and none of `unwanted` in the columns of `mask`.
-pub fn find(
-    index: &Index<'_>,
+/// Returns the rows that hold all of `wanted` and none of `unwanted` in the columns of `mask`.
+pub(crate) fn find(
+    reader: &Reader<'_>,
     wanted: &[Phrase],
     unwanted: &[Phrase],
     mask: u8,
 ) -> Result<Matches> {
-    // Long words are rare: the list of the first one is kept, of the others only what is in it.
+    // Long phrases are rare: all rows of the longest are listed, of the others only those in it.
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by_key(|at| {
-        let letters = wanted.get(*at).map(|phrase| phrase.words.iter().map(String::len).sum());
+        let letters = wanted.get(*at).map(|phrase| phrase.tokens.iter().map(String::len).sum());
         std::cmp::Reverse(letters.unwrap_or(0_usize))
     });
     let mut lists: Vec<Postings> = wanted.iter().map(|_| Postings::default()).collect();
@@ -140,18 +147,18 @@ pub fn find(
     for at in order {
         let Some(phrase) = wanted.get(at) else { continue };
         let among = before.and_then(|before| lists.get(before)).map(|list| list.list.as_slice());
-        let found = index.phrase(&phrase.words, phrase.is_prefix, mask, among)?;
+        let found = reader.phrase(&phrase.tokens, phrase.is_prefix, mask, among)?;
         if let Some(list) = lists.get_mut(at) {
             *list = found;
         }
         before = Some(at);
     }
     let mut matches = all_of(lists);
-    matches.leave_out(index, unwanted, mask)?;
+    matches.remove(reader, unwanted, mask)?;
     Ok(matches)
 }
 
-/// The entries that are in every list.
+/// Intersects the lists of all phrases.
 fn all_of(lists: Vec<Postings>) -> Matches {
     let hits: Vec<usize> = lists.iter().map(|list| list.hits).collect();
     let mut lists: Vec<Vec<Posting>> = lists.into_iter().map(|list| list.list).collect();
@@ -161,14 +168,14 @@ fn all_of(lists: Vec<Postings>) -> Matches {
     let mut matches = Matches { hits, ..Matches::default() };
     let Some(rarest) = lists.iter().min_by_key(|list| list.len()) else { return matches };
     let mut rests: Vec<&[Posting]> = lists.iter().map(Vec::as_slice).collect();
-    for wanted in rarest.iter().map(|posting| posting.entry) {
+    for wanted in rarest.iter().map(|posting| posting.rowid) {
         let mut found: Option<Posting> = None;
         let others = matches.others.len();
         let mut is_everywhere = true;
         for rest in &mut rests {
-            *rest = rest.get(skip(rest, |posting| posting.entry < wanted)..).unwrap_or_default();
+            *rest = rest.get(skip(rest, |posting| posting.rowid < wanted)..).unwrap_or_default();
             match rest.first() {
-                Some(same) if same.entry == wanted => match &mut found {
+                Some(same) if same.rowid == wanted => match &mut found {
                     None => found = Some(*same),
                     Some(first) => {
                         first.also(same);

@@ -1,12 +1,12 @@
-//! The few of many that can have the highest scores.
+//! Keeps the k candidates with the highest score bounds.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Something, and the highest score that it can have, by which it is ordered.
+/// An item with an upper bound of its score, ordered by the bound.
 pub(crate) struct Candidate<T> {
     pub(crate) bound: f64,
-    pub(crate) of: T,
+    pub(crate) item: T,
 }
 
 impl<T> PartialEq for Candidate<T> {
@@ -29,49 +29,51 @@ impl<T> Ord for Candidate<T> {
     }
 }
 
-/// A number of candidates with the highest bounds.
-pub(crate) struct Highest<T> {
-    most: usize,
-    /// The lowest on top.
+/// A heap of at most `capacity` candidates.
+pub(crate) struct BoundedHeap<T> {
+    capacity: usize,
+    /// The lowest bound on top.
     heap: BinaryHeap<Reverse<Candidate<T>>>,
 }
 
-/// What became of a candidate.
+/// The outcome of [`BoundedHeap::offer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Offered {
-    /// There was room for it.
-    Taken,
-    /// It stands in the place of a lower one.
-    Exchanged,
-    Left,
+    /// The heap was not full.
+    Added,
+    /// It replaced the lowest candidate.
+    Replaced,
+    /// Its bound is not above the lowest.
+    Rejected,
 }
 
-impl<T> Highest<T> {
-    /// Keeps `most` of them.
-    pub(crate) fn new(most: usize) -> Highest<T> {
-        Highest { most, heap: BinaryHeap::with_capacity(most.saturating_add(1)) }
+impl<T> BoundedHeap<T> {
+    /// Makes an empty heap.
+    pub(crate) fn new(capacity: usize) -> BoundedHeap<T> {
+        BoundedHeap { capacity, heap: BinaryHeap::with_capacity(capacity.saturating_add(1)) }
     }
 
+    /// Adds a candidate if its bound is among the highest.
     #[inline]
     pub(crate) fn offer(&mut self, candidate: Candidate<T>) -> Offered {
-        if self.heap.len() < self.most {
+        if self.heap.len() < self.capacity {
             self.heap.push(Reverse(candidate));
-            return Offered::Taken;
+            return Offered::Added;
         }
         if self.lowest().is_none_or(|lowest| lowest >= candidate.bound) {
-            return Offered::Left;
+            return Offered::Rejected;
         }
         self.heap.pop();
         self.heap.push(Reverse(candidate));
-        Offered::Exchanged
+        Offered::Replaced
     }
 
-    /// The lowest bound of those that are kept.
+    /// Returns the lowest bound in the heap.
     pub(crate) fn lowest(&self) -> Option<f64> {
         self.heap.peek().map(|lowest| lowest.0.bound)
     }
 
-    /// Those that are kept, in no order.
+    /// Returns the candidates in no particular order.
     pub(crate) fn into_iter(self) -> impl Iterator<Item = Candidate<T>> {
         self.heap.into_iter().map(|kept| kept.0)
     }
@@ -83,16 +85,19 @@ mod tests {
 
     #[test]
     fn the_highest_are_kept() {
-        let mut highest = Highest::new(2);
-        let mut offer = |bound: f64| highest.offer(Candidate { bound, of: () });
-        assert_eq!(offer(1.0), Offered::Taken);
-        assert_eq!(offer(3.0), Offered::Taken);
-        assert_eq!(offer(1.0), Offered::Left);
-        assert_eq!(offer(2.0), Offered::Exchanged);
+        let mut highest = BoundedHeap::new(2);
+        let mut offer = |bound: f64| highest.offer(Candidate { bound, item: () });
+        assert_eq!(offer(1.0), Offered::Added);
+        assert_eq!(offer(3.0), Offered::Added);
+        assert_eq!(offer(1.0), Offered::Rejected);
+        assert_eq!(offer(2.0), Offered::Replaced);
         assert_eq!(highest.lowest(), Some(2.0));
         let mut kept: Vec<f64> = highest.into_iter().map(|kept| kept.bound).collect();
         kept.sort_by(f64::total_cmp);
         assert_eq!(kept, [2.0, 3.0]);
-        assert_eq!(Highest::new(0).offer(Candidate { bound: 1.0, of: () }), Offered::Left);
+        assert_eq!(
+            BoundedHeap::new(0).offer(Candidate { bound: 1.0, item: () }),
+            Offered::Rejected
+        );
     }
 }
