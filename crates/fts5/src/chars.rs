@@ -274,3 +274,18 @@ const NEAR_SEPARATORS: &[(u32, u32)] = &[
     (0x1F500, 0x1F53D), (0x1F540, 0x1F543), (0x1F550, 0x1F567), (0x1F5FB, 0x1F640),
     (0x1F645, 0x1F64F), (0x1F680, 0x1F6C5), (0x1F700, 0x1F773),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tokens that are tokenized again, as FTS5 does with those of a query, stay as they are.
+    #[test]
+    fn folding_twice_changes_nothing() {
+        for char in ('\u{80}'..=char::MAX).filter(|char| matches!(class(*char), Class::Token(_))) {
+            let Class::Token(folded) = class(char) else { continue };
+            let is_stable = folded.is_ascii_lowercase() || class(folded) == Class::Token(folded);
+            assert!(is_stable, "{char:?} becomes {folded:?}");
+        }
+    }
+}

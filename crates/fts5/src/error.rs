@@ -1,20 +1,20 @@
-//! What can go wrong.
+//! The errors of this crate.
 
-/// The result of everything here.
+/// The result of reading or writing the index.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong.
+/// Why the index could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// SQLite refused.
+    /// SQLite returned an error.
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
 
-    /// The index is not what FTS5 writes.
+    /// The index is malformed, or of a version that FTS5 does not know. It has to be derived again.
     #[error("{why}")]
     Index {
-        /// What does not fit.
+        /// What is wrong with it.
         why: String,
     },
 }

@@ -2,53 +2,86 @@
 
 use rusqlite::Connection;
 
+use crate::plain::Plain;
 use crate::query::bm25::{self, Scored, Weights};
 use crate::query::matches::{self, Matches, Phrase};
 use crate::query::top_k::TopK;
 use crate::read::{Lengths, Reader};
 use crate::rowid_set::RowIdSet;
-use crate::{Result, RowId};
+use crate::{Access, Result, RowId};
 
 /// The index, open for searching. Columns are named by a mask: bit n is column n.
 ///
 /// It shows one state of the table and is valid during one read transaction.
 pub struct Index<'c> {
     conn: &'c Connection,
-    reader: Reader<'c>,
+    source: Source<'c>,
+}
+
+enum Source<'c> {
+    Direct(Reader<'c>),
+    Plain(Plain<'c>),
 }
 
 impl<'c> Index<'c> {
     /// Opens the index.
-    pub fn open(conn: &'c Connection) -> Result<Index<'c>> {
-        Ok(Index { conn, reader: Reader::open(conn)? })
+    pub fn open(conn: &'c Connection, access: Access) -> Result<Index<'c>> {
+        let source = match access {
+            Access::Direct => Source::Direct(Reader::open(conn)?),
+            Access::Plain => Source::Plain(Plain::open(conn)?),
+        };
+        Ok(Index { conn, source })
     }
 
     /// Returns the rows that hold all of `wanted` and none of `unwanted` in the columns of `mask`.
     pub fn find(&self, wanted: &[Phrase], unwanted: &[Phrase], mask: u8) -> Result<Matches> {
-        matches::find(&self.reader, wanted, unwanted, mask)
+        match &self.source {
+            Source::Direct(reader) => matches::find(reader, wanted, unwanted, mask),
+            Source::Plain(plain) => plain.find(wanted, unwanted, mask),
+        }
     }
 
     /// Removes the rows that hold any of `unwanted` in the columns of `mask`.
     pub fn remove(&self, matches: &mut Matches, unwanted: &[Phrase], mask: u8) -> Result<()> {
-        matches.remove(&self.reader, unwanted, mask)
+        match &self.source {
+            Source::Direct(reader) => matches.remove(reader, unwanted, mask),
+            Source::Plain(plain) => plain.remove(matches, unwanted, mask),
+        }
     }
 
-    /// Returns the `limit` rows with the highest scores in no particular order, and all others that
-    /// tie with the last of them.
+    /// Returns at least the `limit` rows with the highest scores and all others that tie with the
+    /// last of them, in no particular order. The matches must be of [`find`](Self::find).
     pub fn best(&self, matches: &Matches, limit: usize) -> Result<Vec<Scored>> {
-        let weights = Weights::new(self.reader.totals(), matches.hits());
-        bm25::best(self.conn, &weights, matches, limit)
+        match &self.source {
+            Source::Direct(reader) => {
+                let weights = Weights::new(reader.totals(), matches.hits());
+                bm25::best(self.conn, &weights, matches, limit)
+            }
+            Source::Plain(plain) => plain.scored(matches),
+        }
     }
 
     /// Returns the rows that hold a term in the columns of `mask`.
     pub fn rowids_of_term(&self, term: &str, mask: u8) -> Result<RowIdSet> {
-        self.reader.rowids_of(term, mask)
+        match &self.source {
+            Source::Direct(reader) => reader.rowids_of(term, mask),
+            Source::Plain(plain) => plain.rowids_of(term, mask),
+        }
     }
 
     /// Returns the rows that hold a term in the columns of `mask`, and the candidates for the `limit`
-    /// best of them.
-    pub fn top_k_of_term(&self, term: &str, mask: u8, limit: usize) -> Result<(RowIdSet, TopK)> {
-        TopK::read(&self.reader, term, mask, limit)
+    /// best of them. `None` with [`Access::Plain`]: FTS5 scores all rows, so [`find`](Self::find) and
+    /// [`best`](Self::best) do as well.
+    pub fn top_k_of_term(
+        &self,
+        term: &str,
+        mask: u8,
+        limit: usize,
+    ) -> Result<Option<(RowIdSet, TopK)>> {
+        match &self.source {
+            Source::Direct(reader) => TopK::read(reader, term, mask, limit).map(Some),
+            Source::Plain(_) => Ok(None),
+        }
     }
 
     /// Scores the candidates that are in `among` and returns the `limit` best of them, with those
@@ -65,12 +98,20 @@ impl<'c> Index<'c> {
     /// Returns the rows that have tokens in the columns of `mask`, in ascending order, with the mask
     /// of those columns.
     pub fn rows(&self, mask: u8) -> Result<Vec<(RowId, u8)>> {
-        self.reader.rows(mask)
+        match &self.source {
+            Source::Direct(reader) => reader.rows(mask),
+            Source::Plain(plain) => plain.rows(mask),
+        }
     }
 
-    /// Returns those of `rowids` that have tokens in the columns of `mask`, in the same order, with
-    /// the mask of those columns.
+    /// Returns those of `rowids`, which ascend, that have tokens in the columns of `mask`, with the
+    /// mask of those columns.
     pub fn rows_among(&self, rowids: &[RowId], mask: u8) -> Result<Vec<(RowId, u8)>> {
+        if let Source::Plain(plain) = &self.source {
+            let mut rows = plain.rows(mask)?;
+            rows.retain(|(rowid, _)| rowids.binary_search(rowid).is_ok());
+            return Ok(rows);
+        }
         let mut lengths = Lengths::new(self.conn)?;
         let mut found = Vec::new();
         for rowid in rowids {

@@ -1,4 +1,4 @@
-//! The number of a row.
+//! The rowid, as a type of its own.
 
 use rusqlite::ToSql;
 use rusqlite::types::{FromSql, FromSqlResult, ToSqlOutput, ValueRef};

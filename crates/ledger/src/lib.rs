@@ -57,5 +57,7 @@ pub use query::{
     find_session, note_versions, notes, projects, session, session_rows, sessions, sql, status,
     status_without_ledger, tree, usage,
 };
+#[doc(hidden)]
+pub use quipu_fts5::Access as Fts5Access;
 pub use restore::{Generations, InPlace, What, put_back, restore};
 pub use search::{Order, SearchRequest, search, search_each};

@@ -21,6 +21,8 @@ pub struct Matches {
     others: Vec<u32>,
     /// Number of rows in the whole index that hold each phrase.
     hits: Vec<usize>,
+    /// What FTS5 was asked for, where it found them.
+    expression: Option<String>,
 }
 
 impl Matches {
@@ -104,9 +106,19 @@ impl Matches {
         Matches { list, ..Matches::default() }
     }
 
+    /// Makes matches of all rows for which FTS5 finds an expression true.
+    pub(crate) fn of_expression(list: Vec<Posting>, expression: String) -> Matches {
+        Matches { list, expression: Some(expression), ..Matches::default() }
+    }
+
+    /// Returns the expression with which FTS5 found them.
+    pub(crate) fn expression(&self) -> Option<&str> {
+        self.expression.as_deref()
+    }
+
     /// Makes matches of some of the rows of a single phrase, which `hits` rows hold.
     pub(super) fn some_of(list: Vec<Posting>, hits: usize) -> Matches {
-        Matches { list, others: Vec::new(), hits: vec![hits] }
+        Matches { list, hits: vec![hits], ..Matches::default() }
     }
 
     /// Removes the rows that hold any of `unwanted` in the columns of `mask`.
@@ -163,7 +175,8 @@ fn all_of(lists: Vec<Postings>) -> Matches {
     let hits: Vec<usize> = lists.iter().map(|list| list.hits).collect();
     let mut lists: Vec<Vec<Posting>> = lists.into_iter().map(|list| list.list).collect();
     if lists.len() <= 1 {
-        return Matches { list: lists.pop().unwrap_or_default(), others: Vec::new(), hits };
+        let list = lists.pop().unwrap_or_default();
+        return Matches { list, hits, ..Matches::default() };
     }
     let mut matches = Matches { hits, ..Matches::default() };
     let Some(rarest) = lists.iter().min_by_key(|list| list.len()) else { return matches };

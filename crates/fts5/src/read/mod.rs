@@ -296,7 +296,7 @@ impl<'c> Reader<'c> {
             )?
             .query_row((segment.id, key), |row| row.get(0))
             .optional()?;
-        // The lowest bit says whether there is a doclist index.
+        // The lowest bit is the flag for a doclist index.
         let page = page.map_or(1, |page| page >> 1).max(segment.first_page);
         let mut walk = TermWalk::new(key, is_prefix);
         let mut statement = self.conn.prepare_cached(

@@ -160,7 +160,7 @@ impl Structure {
     /// little with each commit that follows, so that a row added after a large import would cost the
     /// more the larger the import was. A search reads every segment either way.
     ///
-    /// A level says only which segments are older and which are merged together, so the existing
+    /// A level expresses only which segments are older and which are merged together, so the existing
     /// levels can move up. A level that is being merged stays below the one it is merged into: that
     /// one is not empty, and only empty levels are dropped.
     fn add_large(&mut self, segment: SegmentInfo) {

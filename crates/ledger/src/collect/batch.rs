@@ -1,7 +1,7 @@
 //! What the readers hand to the writer: some pieces of files, decoded and compressed, so that the
 //! writer has nothing left to do but to write.
 
-use quipu_fts5::{PostingsBuilder, SortedPostings};
+use quipu_fts5::{Access, PostingsBuilder, SortedPostings};
 
 use crate::Result;
 use crate::chunks::{PackedBatch, Packer};
@@ -188,10 +188,18 @@ impl Ends {
 }
 
 /// What is used for one batch after the other: it has grown to the size it needs.
-#[derive(Default)]
 pub(crate) struct Tools {
     packer: Packer,
-    postings: PostingsBuilder,
+    /// `None` if all words are left to FTS5.
+    postings: Option<PostingsBuilder>,
+}
+
+impl Tools {
+    /// Makes the tools of one thread.
+    pub(crate) fn new(access: Access) -> Tools {
+        let postings = (access == Access::Direct).then(PostingsBuilder::default);
+        Tools { packer: Packer::default(), postings }
+    }
 }
 
 /// Collects pieces until a batch is full.
@@ -239,9 +247,11 @@ impl<'s> Builder<'s> {
     /// Gathers the words of drafts as soon as they are known to be so many that they are not left
     /// to FTS5: what is only there to be indexed need not be held.
     fn gather(&mut self) {
-        if self.weight >= BULK {
+        if let Some(postings) = &mut self.tools.postings
+            && self.weight >= BULK
+        {
             for draft in self.batch.drafts.iter_mut().skip(self.gathered) {
-                draft.gather_words(&mut self.tools.postings);
+                draft.gather_words(postings);
             }
             self.gathered = self.batch.drafts.len();
         }
@@ -279,7 +289,7 @@ impl<'s> Builder<'s> {
         batch.weight = std::mem::take(&mut self.weight);
         self.gathered = 0;
         if batch.weight >= BULK {
-            batch.words = Some(self.tools.postings.finish());
+            batch.words = self.tools.postings.as_mut().map(PostingsBuilder::finish);
         }
         if batch.pieces.is_empty() { Ok(()) } else { (self.send)(batch) }
     }

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use quipu_fts5::Access;
+
 use super::batch::{Batch, Builder, Tools};
 use super::discover::{RootPath, Skipped};
 use super::lead::Lead;
@@ -68,6 +70,7 @@ impl Run<'_> {
         let readers = Readers {
             path: self.ledger.path().to_owned(),
             empty: self.ledger.empty(),
+            access: self.ledger.fts5_access()?,
             roots: self.roots,
             jobs: self.jobs,
             units: &units,
@@ -215,6 +218,8 @@ fn units(jobs: &[Job]) -> Vec<std::ops::Range<usize>> {
 /// What the reading threads share.
 struct Readers<'a> {
     path: PathBuf,
+    /// How the search index is written.
+    access: Access,
     /// What they see of the ledger while it is built.
     empty: Option<Arc<[u8]>>,
     roots: &'a [RootPath],
@@ -227,7 +232,6 @@ struct Readers<'a> {
 }
 
 /// What a reading thread keeps from unit to unit.
-#[derive(Default)]
 struct Reader {
     work: Work,
     skipped: Vec<Skipped>,
@@ -244,7 +248,8 @@ impl Readers<'_> {
             Some(empty) => Ledger::in_memory(empty, &self.path),
             None => Ledger::open_read_only(&self.path),
         };
-        let mut reader = Reader::default();
+        let tools = Tools::new(self.access);
+        let mut reader = Reader { work: Work::default(), skipped: Vec::new(), tools };
         loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(unit) = self.units.get(number) else { break };

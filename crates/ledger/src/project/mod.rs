@@ -179,7 +179,10 @@ impl Fold {
 
     /// Writes what is only in memory. Must come before every commit.
     pub(crate) fn save(&mut self, tx: &Transaction<'_>) -> Result<()> {
-        let page_size = quipu_fts5::page_size(tx)?;
+        let page_size = match self.words.is_empty() {
+            true => 0,
+            false => quipu_fts5::page_size(tx)?,
+        };
         let (words, sessions, turns) = (&self.words, &mut self.sessions, &mut self.turns);
         // Words are merged meanwhile.
         let pages = thread::scope(|scope| {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use quipu_fts5::PostingsBuilder;
+use quipu_fts5::{Access, PostingsBuilder};
 use quipu_transcript::format::{self, Format, Origin};
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::{Connection, OptionalExtension, Transaction};
@@ -143,13 +143,17 @@ pub(crate) fn catch_up(
     if version < schema::projection_version() {
         return rebuild(ledger, progress);
     }
+    let indexer = match ledger.fts5_access()? {
+        Access::Direct => Indexer::Ours,
+        Access::Plain => Indexer::Fts5,
+    };
     let mut report = RebuildReport::default();
     let mut fold = Fold::default();
     loop {
         let (records, to, total) = ledger.write(|tx| {
             // Another process may have gone on meanwhile; its rows are what counts.
             fold.let_go();
-            let slice = slice(tx, &mut fold, Indexer::Ours, LONGEST_SLICE)?;
+            let slice = slice(tx, &mut fold, indexer, LONGEST_SLICE)?;
             let total: i64 =
                 tx.query_row("SELECT coalesce(max(seq), 0) FROM records", [], |row| row.get(0))?;
             if slice.1.0 >= total {

@@ -22,7 +22,7 @@ mod words;
 
 use std::ops::ControlFlow;
 
-use quipu_fts5::{Index, Matches, RowId, Scored};
+use quipu_fts5::{Access, Index, Matches, RowId, Scored};
 use quipu_transcript::search::query::{Filter, Place, Query};
 use rusqlite::Connection;
 
@@ -95,7 +95,7 @@ pub fn search_each(
     let _small = is_page.then(|| SmallCache::of(ledger.conn())).transpose()?;
     // One state of the ledger for all questions, whoever writes meanwhile.
     let tx = ledger.conn().unchecked_transaction()?;
-    answer(&tx, request, each).map_err(|error| match error {
+    answer(&tx, ledger.fts5_access()?, request, each).map_err(|error| match error {
         Error::Sqlite(error)
             if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) =>
         {
@@ -107,6 +107,7 @@ pub fn search_each(
 
 fn answer(
     conn: &Connection,
+    access: Access,
     request: &SearchRequest,
     each: &mut dyn FnMut(u64, SearchHit) -> ControlFlow<()>,
 ) -> Result<SearchAnswer> {
@@ -121,7 +122,7 @@ fn answer(
     let mask = mask(places);
     let has_words = !pattern.wanted.is_empty() || !pattern.literals.is_empty();
     let wanted = Filters::new(conn, filters, places, has_words)?;
-    let index = Index::open(conn)?;
+    let index = Index::open(conn, access)?;
     let versions = Versions::read(conn)?;
     let mut queued = Queued::new(conn)?;
     // Where nothing else is asked for, which entries hold a word is enough.

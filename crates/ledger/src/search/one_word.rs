@@ -30,7 +30,9 @@ pub(super) fn find(
         (Order::Best, Some(limit @ 1..=PAGE)) => limit,
         (Order::Best, _) => return Ok(None),
     };
-    let (mut entries, top) = index.top_k_of_term(word, mask, limit)?;
+    let Some((mut entries, top)) = index.top_k_of_term(word, mask, limit)? else {
+        return Ok(None);
+    };
     versions.keep_newest_of(&mut entries);
     queued.leave_out_of(&mut entries)?;
     let total = entries.len();
