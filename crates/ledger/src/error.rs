@@ -384,6 +384,15 @@ impl Error {
     }
 }
 
+impl From<quipu_fts5::Error> for Error {
+    fn from(error: quipu_fts5::Error) -> Error {
+        match error {
+            quipu_fts5::Error::Sqlite(error) => Error::Sqlite(error),
+            error => Error::SearchIndex { why: error.to_string() },
+        }
+    }
+}
+
 impl From<quipu_transcript::native::Refusal> for Error {
     fn from(refusal: quipu_transcript::native::Refusal) -> Error {
         Error::refused(refusal.to_string())

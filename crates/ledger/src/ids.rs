@@ -37,6 +37,12 @@ numbers! {
     EntryId;
 }
 
+impl From<EntryId> for quipu_fts5::RowId {
+    fn from(id: EntryId) -> quipu_fts5::RowId {
+        quipu_fts5::RowId(id.0)
+    }
+}
+
 /// Further entries of one record are this far apart.
 const WELDED_STEP: i64 = 1 << 40;
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use quipu_fts5::Access;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
@@ -59,6 +60,8 @@ pub struct Ledger {
     longest_catch_up: Duration,
     /// Whoever had the turn when this one last waited for it, has not given it back in time.
     has_missed_turn: bool,
+    /// How the search index is read and written, where that is not detected.
+    fts5: Option<Access>,
     /// Set while it is built. Last: it is closed before it is removed.
     unnamed: Option<Unnamed>,
 }
@@ -152,6 +155,7 @@ impl Ledger {
             longest_wait: LONGEST_WAIT,
             longest_catch_up: LONGEST_CATCH_UP,
             has_missed_turn: false,
+            fts5: None,
             unnamed: None,
         }
     }
@@ -346,6 +350,20 @@ impl Ledger {
             let _ = fs::remove_file(beside(&aside, "-wal"));
         }
         Ok(())
+    }
+
+    /// Returns how the search index is read and written.
+    pub(crate) fn fts5_access(&self) -> Result<Access> {
+        match self.fts5 {
+            Some(access) => Ok(access),
+            None => Ok(Access::detect(&self.conn)?),
+        }
+    }
+
+    /// Reads and writes the search index in this way, whatever would be detected. Tests compare both.
+    #[doc(hidden)]
+    pub fn force_fts5_access(&mut self, access: Access) {
+        self.fts5 = Some(access);
     }
 
     /// Counts the steps of SQLite's machine that answers take from now on. Tests count work where

@@ -41,7 +41,6 @@ mod spans;
 pub mod store;
 mod sums;
 mod target;
-mod varint;
 pub mod watch;
 pub mod wire;
 mod written;
@@ -64,6 +63,8 @@ pub use query::{
     find_session, note_versions, notes, projects, session, session_rows, sessions, sql, status,
     status_without_ledger, tree, usage,
 };
+#[doc(hidden)]
+pub use quipu_fts5::Access as Fts5Access;
 pub use restore::{Generations, InPlace, What, put_back, restore};
 pub use search::{Order, SearchRequest, search, search_each};
 pub use target::{Existing, NewFile, Target};

@@ -180,14 +180,8 @@ fn version(conn: &Connection) -> Result<i64> {
 /// Creates the empty projection.
 pub(crate) fn create_projection(conn: &Connection) -> Result<()> {
     conn.execute_batch(PROJECTION)?;
-    // Leaves that fill our 8 KiB pages, and a bulk load that is sorted in large pieces. They are
-    // merged by `search::merge`, a little with every commit: left to itself, FTS5 merges while an
-    // import runs, and later all at once for a single line.
-    conn.execute("INSERT INTO search (search, rank) VALUES ('pgsz', 8000)", [])?;
-    conn.execute("INSERT INTO search (search, rank) VALUES ('hashsize', 33554432)", [])?;
-    conn.execute("INSERT INTO search (search, rank) VALUES ('automerge', 0)", [])?;
-    conn.execute("INSERT INTO search (search, rank) VALUES ('crisismerge', 1000)", [])?;
-    Ok(())
+    // `search::merge` merges a little with every commit.
+    Ok(quipu_fts5::configure(conn)?)
 }
 
 /// Drops every view and every projection table, whichever version made them.

@@ -1,12 +1,13 @@
 //! What the readers hand to the writer: some pieces of files, decoded and compressed, so that the
 //! writer has nothing left to do but to write.
 
+use quipu_fts5::{Access, PostingsBuilder, SortedPostings};
+
 use crate::Result;
 use crate::chunks::{PackedBatch, Packer};
 use crate::damaged::{Compressed, Damage};
 use crate::ids::{GenerationId, Seq};
 use crate::project::draft::Draft;
-use crate::project::index::{Gatherer, Postings};
 
 use super::discover::Stat;
 use super::index::IndexUpdate;
@@ -32,7 +33,7 @@ pub(crate) struct Batch {
     pub(crate) rows: Vec<(usize, i64)>,
     pub(crate) drafts: Vec<Draft>,
     /// The words of the drafts, if there are so many that they are not left to FTS5.
-    pub(crate) words: Option<Postings>,
+    pub(crate) words: Option<SortedPostings>,
     /// About what it takes in memory.
     pub(crate) weight: usize,
 }
@@ -187,10 +188,18 @@ impl Ends {
 }
 
 /// What is used for one batch after the other: it has grown to the size it needs.
-#[derive(Default)]
 pub(crate) struct Tools {
     packer: Packer,
-    gatherer: Gatherer,
+    /// `None` if all words are left to FTS5.
+    postings: Option<PostingsBuilder>,
+}
+
+impl Tools {
+    /// Makes the tools of one thread.
+    pub(crate) fn new(access: Access) -> Tools {
+        let postings = (access == Access::Direct).then(PostingsBuilder::default);
+        Tools { packer: Packer::default(), postings }
+    }
 }
 
 /// Collects pieces until a batch is full.
@@ -238,9 +247,11 @@ impl<'s> Builder<'s> {
     /// Gathers the words of drafts as soon as they are known to be so many that they are not left
     /// to FTS5: what is only there to be indexed need not be held.
     fn gather(&mut self) {
-        if self.weight >= BULK {
+        if let Some(postings) = &mut self.tools.postings
+            && self.weight >= BULK
+        {
             for draft in self.batch.drafts.iter_mut().skip(self.gathered) {
-                draft.gather_words(&mut self.tools.gatherer);
+                draft.gather_words(postings);
             }
             self.gathered = self.batch.drafts.len();
         }
@@ -278,7 +289,7 @@ impl<'s> Builder<'s> {
         batch.weight = std::mem::take(&mut self.weight);
         self.gathered = 0;
         if batch.weight >= BULK {
-            batch.words = Some(self.tools.gatherer.finish());
+            batch.words = self.tools.postings.as_mut().map(PostingsBuilder::finish);
         }
         if batch.pieces.is_empty() { Ok(()) } else { (self.send)(batch) }
     }

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use quipu_fts5::Access;
+
 use super::batch::{Batch, Builder, Tools};
 use super::copies::SessionLines;
 use super::discover::{RootPath, Skipped};
@@ -71,6 +73,7 @@ impl Run<'_> {
         let readers = Readers {
             path: self.ledger.path().to_owned(),
             empty: self.ledger.empty(),
+            access: self.ledger.fts5_access()?,
             roots: self.roots,
             jobs: self.jobs,
             units: &units,
@@ -220,6 +223,8 @@ fn units(jobs: &[Job]) -> Vec<std::ops::Range<usize>> {
 /// What the reading threads share.
 struct Readers<'a> {
     path: PathBuf,
+    /// How the search index is written.
+    access: Access,
     /// What they see of the ledger while it is built.
     empty: Option<Arc<[u8]>>,
     roots: &'a [RootPath],
@@ -233,7 +238,6 @@ struct Readers<'a> {
 }
 
 /// What a reading thread keeps from unit to unit.
-#[derive(Default)]
 struct Reader {
     work: Work,
     skipped: Vec<Skipped>,
@@ -252,7 +256,12 @@ impl Readers<'_> {
             None => Ledger::open_up_to_date(&self.path),
         };
         let kept = self.copies.lock().ok().and_then(|mut copies| copies.pop());
-        let mut reader = Reader { copies: kept.unwrap_or_default().into(), ..Reader::default() };
+        let mut reader = Reader {
+            work: Work::default(),
+            skipped: Vec::new(),
+            tools: Tools::new(self.access),
+            copies: kept.unwrap_or_default().into(),
+        };
         loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(unit) = self.units.get(number) else { break };

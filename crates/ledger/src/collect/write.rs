@@ -162,8 +162,8 @@ impl<'a> Writer<'a> {
         let mut lengths = batch.lengths.iter().copied().zip(batch.same_as.iter().copied());
         let mut drafts = batch.drafts.into_iter();
         if let Some(words) = batch.words.filter(|_| self.is_projecting) {
-            self.fold.words.open(tx)?;
-            self.fold.words.close(words);
+            self.fold.words.begin_batch(tx)?;
+            self.fold.words.end_batch(words);
         }
         for (piece, position) in pieces.iter().zip(positions) {
             self.piece(tx, piece, position, &mut seq, &mut lengths, &mut drafts)?;

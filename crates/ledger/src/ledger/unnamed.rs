@@ -80,9 +80,10 @@ impl Ledger {
         conn.close().map_err(|(_, error)| error)?;
         let is_placed = building.place()?;
         drop(turn);
-        let (stop, longest_wait) = (self.stop.take(), self.longest_wait);
+        let (stop, longest_wait, fts5) = (self.stop.take(), self.longest_wait, self.fts5);
         *self = Ledger::open(&path)?;
         self.stop = stop;
+        self.fts5 = fts5;
         self.set_longest_wait(longest_wait)?;
         if is_placed { Ok(()) } else { Err(Error::Replaced { path }) }
     }

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use quipu_fts5::{DocNumber, PostingsBuilder};
 use quipu_transcript::entry::{
     Block, CronJob, CronRun, Entry, Kind, Marks, Parent, Response, Role, Says, Stop, TitleRank,
     Usage,
@@ -13,7 +14,6 @@ use quipu_transcript::record;
 use quipu_transcript::story::mentions_error;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::index::{Gatherer, Number};
 use super::kinds;
 use super::search::{self, SearchText};
 use super::usage::Model;
@@ -31,11 +31,11 @@ pub(crate) struct Draft {
 impl Draft {
     /// Gathers the words of its entry, so that FTS5 need not. Further entries of a welded line have
     /// numbers far from those of their neighbours; FTS5 puts them in order.
-    pub(crate) fn gather_words(&mut self, gatherer: &mut Gatherer) {
+    pub(crate) fn gather_words(&mut self, postings: &mut PostingsBuilder) {
         if let Some(entry) = self.entries.first_mut()
             && entry.text.is_indexed()
         {
-            entry.words = Some(gatherer.add(entry.text.columns()));
+            entry.words = Some(postings.add(entry.text.columns()));
             entry.text.forget_indexed();
         }
     }
@@ -62,7 +62,7 @@ pub(crate) struct DraftEntry {
     pub(crate) content: i64,
     pub(crate) text: SearchText,
     /// Which one it is among those whose words were gathered; its text is indexed with them.
-    pub(crate) words: Option<Number>,
+    pub(crate) words: Option<DocNumber>,
     /// `text.prose` is what the human or the agent said.
     pub(crate) is_message: bool,
     pub(crate) calls: Vec<DraftCall>,

@@ -3,13 +3,13 @@
 
 use std::rc::Rc;
 
+use quipu_fts5::PendingPostings;
 use quipu_transcript::entry::Role;
 use quipu_transcript::format::Part;
 use quipu_transcript::problem::{Problem, ProblemKind};
 use rusqlite::{OptionalExtension, Transaction};
 
 use super::draft::{Detail, DraftEntry, DraftParent, Fact};
-use super::index::Waiting;
 use super::kinds::KindId;
 use super::rows::{self, Inserts, Standing};
 use super::session::{Name, Session};
@@ -211,7 +211,7 @@ fn pair(
 fn insert(
     tx: &Transaction<'_>,
     inserts: &mut Inserts<'_>,
-    words: &mut Waiting,
+    words: &mut PendingPostings,
     place: &Place<'_>,
     id: EntryId,
     kind: KindId,
@@ -223,7 +223,7 @@ fn insert(
     rows::insert_detail(tx, place, id, standing, entry)?;
     match entry.words {
         Some(number) => {
-            words.name(number, id);
+            words.set_rowid(number, id.into());
             rows::note_left_out(tx, id, entry)
         }
         None => inserts.words(tx, id, entry),

@@ -8,7 +8,6 @@ pub(crate) mod absent;
 pub(crate) mod draft;
 pub(crate) mod entry;
 pub(crate) mod family;
-pub(crate) mod index;
 pub(crate) mod keys;
 mod kinds;
 mod outputs;
@@ -33,6 +32,7 @@ pub(crate) mod usage;
 use std::rc::Rc;
 use std::thread;
 
+use quipu_fts5::PendingPostings;
 use quipu_transcript::format::{self, Format, Origin};
 use quipu_transcript::problem::{Problem, ProblemKind};
 use rusqlite::{OptionalExtension, Transaction};
@@ -72,7 +72,7 @@ pub(crate) struct Fold {
     /// The source of the last record, and the session that its path names.
     named: Option<(SourceId, Rc<Name>)>,
     /// Words that are not in the search index yet.
-    pub(crate) words: index::Waiting,
+    pub(crate) words: PendingPostings,
     /// How many problems were noted since counting began and are there still.
     pub(crate) problems: u64,
     /// The record that counting began with.
@@ -179,11 +179,14 @@ impl Fold {
 
     /// Writes what is only in memory. Must come before every commit.
     pub(crate) fn save(&mut self, tx: &Transaction<'_>) -> Result<()> {
-        let page_size = index::page_size(tx)?;
+        let page_size = match self.words.is_empty() {
+            true => 0,
+            false => quipu_fts5::page_size(tx)?,
+        };
         let (words, sessions, turns) = (&self.words, &mut self.sessions, &mut self.turns);
         // Words are merged meanwhile.
         let pages = thread::scope(|scope| {
-            let merging = words.is_much().then(|| scope.spawn(|| words.merge(page_size)));
+            let merging = words.is_worth_a_thread().then(|| scope.spawn(|| words.merge(page_size)));
             sessions.save(tx)?;
             sessions.save_states(tx)?;
             turns.save(tx)?;
@@ -193,6 +196,7 @@ impl Fold {
                 // Whatever that thread has met, this one meets, too.
                 Some(Err(_)) | None => words.merge(page_size),
             }
+            .map_err(crate::Error::from)
         })?;
         search::merge(tx)?;
         self.words.write(tx, &pages)?;

@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use quipu_fts5::{Access, PostingsBuilder};
 use quipu_transcript::format::{self, Format, Origin};
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::draft::{Draft, Drafter, mark_unterminated};
-use super::index::Gatherer;
 use super::{Fold, Inserts, Place, absent, keys, tail};
 use crate::chunks::RecordReader;
 use crate::ids::{GenerationId, Seq, SourceId};
@@ -206,13 +206,17 @@ pub(crate) fn catch_up_until(
     if version < schema::projection_version() {
         return rebuild_until(ledger, until, progress);
     }
+    let indexer = match ledger.fts5_access()? {
+        Access::Direct => Indexer::Ours,
+        Access::Plain => Indexer::Fts5,
+    };
     let mut report = RebuildReport::default();
     let mut fold = Fold::default();
     loop {
         let (records, to, total) = ledger.write(|tx| {
             // Another process may have gone on meanwhile; its rows are what counts.
             fold.let_go();
-            let slice = slice(tx, &mut fold, Indexer::Ours, LONGEST_SLICE)?;
+            let slice = slice(tx, &mut fold, indexer, LONGEST_SLICE)?;
             let total: i64 =
                 tx.query_row("SELECT coalesce(max(seq), 0) FROM records", [], |row| row.get(0))?;
             if slice.1.0 >= total {
@@ -261,8 +265,8 @@ fn slice(
     let mut rows = statement.query([from])?;
     let (mut done, mut bytes, mut count) = (from, 0, 0);
     let began = Instant::now();
-    let mut gatherer = (indexer == Indexer::Ours).then(Gatherer::default);
-    fold.words.open(tx)?;
+    let mut builder = (indexer == Indexer::Ours).then(PostingsBuilder::default);
+    fold.words.begin_batch(tx)?;
     while bytes < SLICE
         && began.elapsed() < longest
         && let Some(row) = rows.next()?
@@ -278,8 +282,8 @@ fn slice(
             Some(Some(home)) => {
                 let mut draft = read(&mut reader, home, seq, length)?;
                 draft.same_as = row.get(4)?;
-                if let Some(gatherer) = &mut gatherer {
-                    draft.gather_words(gatherer);
+                if let Some(builder) = &mut builder {
+                    draft.gather_words(builder);
                 }
                 let place = Place {
                     format: home.format,
@@ -301,13 +305,13 @@ fn slice(
         }
         bytes += length;
         done = seq;
-        if let Some(gatherer) = gatherer.as_mut().filter(|words| words.weight() >= GATHERED) {
-            fold.words.close(gatherer.finish());
-            fold.words.open(tx)?;
+        if let Some(builder) = builder.as_mut().filter(|words| words.weight() >= GATHERED) {
+            fold.words.end_batch(builder.finish());
+            fold.words.begin_batch(tx)?;
         }
     }
-    if let Some(mut gatherer) = gatherer {
-        fold.words.close(gatherer.finish());
+    if let Some(mut builder) = builder {
+        fold.words.end_batch(builder.finish());
     }
     fold.save(tx)?;
     tx.execute("UPDATE ledger SET projected_to = ?1", [done])?;

@@ -2,13 +2,13 @@
 //! of each hit only its row is looked at.
 
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
+use quipu_fts5::{Matches, RowId};
 use quipu_transcript::entry::Role;
 use quipu_transcript::project::Name;
 use quipu_transcript::search::query::{Filter, Place, What};
 use rusqlite::{Connection, OptionalExtension};
 
-use super::index::columns;
-use super::matching::Matches;
+use super::columns;
 use super::outputs::Outputs;
 use crate::Result;
 use crate::query::listed;
@@ -153,7 +153,7 @@ impl<'c> Filters<'c> {
             None => Ok(false),
         };
         if matches.len() < MANY {
-            return matches.retain(|entry, found_in| {
+            return matches.try_retain(|RowId(entry), found_in| {
                 // What needs no row comes first.
                 Ok(self.is_of_calls(entry) && look_up(outputs.speaker(entry), found_in)?)
             });
@@ -162,9 +162,9 @@ impl<'c> Filters<'c> {
         let mut statement = self.conn.prepare_cached(
             "SELECT id, session, kind, turn, time FROM entry_rows WHERE id >= ?1 ORDER BY id",
         )?;
-        let mut rows = statement.query([matches.entries().next()])?;
+        let mut rows = statement.query([matches.rowids().next()])?;
         let mut last: Option<(i64, Row)> = None;
-        matches.retain(|entry, found_in| {
+        matches.try_retain(|RowId(entry), found_in| {
             while last.as_ref().is_none_or(|(id, _)| *id < entry) {
                 match rows.next()? {
                     Some(row) => last = Some((row.get(0)?, Row::read(row, 1)?)),

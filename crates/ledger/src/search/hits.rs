@@ -4,7 +4,7 @@ use foldhash::{HashMap, HashMapExt};
 use quipu_transcript::search::snippet;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::index::columns;
+use super::columns;
 use super::nearby;
 use super::outputs;
 use super::pattern::Pattern;

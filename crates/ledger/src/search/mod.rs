@@ -1,32 +1,28 @@
 //! Search: which entries hold what is looked for, the best or newest of them, and a line of each.
 //!
-//! `index` reads FTS5's tables, `matching` says which entries match, `filter`, `versions` and `queued`
-//! leave some out, `rank` and `newest` put them in order, `scan` looks where the index cannot, and `hits`
-//! tells about those that are shown. `one_word` and `leading` find the best of a single word without
-//! a list of all of them. All of it happens in one read transaction.
+//! `quipu_fts5` says which entries match, and which of them best; `filter`, `versions` and `queued`
+//! leave some out, `newest` puts them in order by time, `scan` looks where the index cannot, and `hits`
+//! tells about those that are shown. `one_word` finds the best of a single word without a list of
+//! all of them. All of it happens in one read transaction.
 
 mod cache;
+mod columns;
 mod filter;
-mod highest;
 mod hits;
-pub(crate) mod index;
-mod leading;
-mod matching;
 mod nearby;
 mod newest;
 mod one_word;
 mod outputs;
 mod pattern;
 mod queued;
-mod rank;
 mod scan;
-mod set;
 mod texts;
 mod versions;
 mod words;
 
 use std::ops::ControlFlow;
 
+use quipu_fts5::{Access, Index, Matches, RowId, Scored};
 use quipu_transcript::search::query::{Filter, Place, Query};
 use rusqlite::Connection;
 
@@ -36,12 +32,9 @@ use crate::{Error, Result};
 use cache::SmallCache;
 use filter::Filters;
 use hits::{Teller, Wanted};
-use index::{Index, columns};
-use matching::Matches;
 use newest::newest;
 use pattern::Pattern;
 use queued::Queued;
-use rank::Scored;
 use versions::Versions;
 
 /// Where is looked unless somebody says otherwise: everywhere but in the model's reasoning.
@@ -102,7 +95,7 @@ pub fn search_each(
     let _small = is_page.then(|| SmallCache::of(ledger.conn())).transpose()?;
     // One state of the ledger for all questions, whoever writes meanwhile.
     let tx = ledger.conn().unchecked_transaction()?;
-    answer(&tx, request, each).map_err(|error| match error {
+    answer(&tx, ledger.fts5_access()?, request, each).map_err(|error| match error {
         Error::Sqlite(error)
             if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) =>
         {
@@ -114,6 +107,7 @@ pub fn search_each(
 
 fn answer(
     conn: &Connection,
+    access: Access,
     request: &SearchRequest,
     each: &mut dyn FnMut(u64, SearchHit) -> ControlFlow<()>,
 ) -> Result<SearchAnswer> {
@@ -128,7 +122,7 @@ fn answer(
     let mask = mask(places);
     let has_words = !pattern.wanted.is_empty() || !pattern.literals.is_empty();
     let wanted = Filters::new(conn, filters, places, has_words)?;
-    let index = Index::open(conn)?;
+    let index = Index::open(conn, access)?;
     let versions = Versions::read(conn)?;
     let mut queued = Queued::new(conn)?;
     // Where nothing else is asked for, which entries hold a word is enough.
@@ -155,7 +149,7 @@ fn answer(
         }
     };
     queued.leave_out_shown(&mut found, &|matches, entry| {
-        is_one_word || matches.find(entry).is_some()
+        is_one_word || matches.find(RowId(entry)).is_some()
     })?;
     let Found { matches, total, shown } = found;
     let mut teller = Teller::new(conn, &pattern, request.around);
@@ -200,7 +194,7 @@ fn tell(
     for at in order {
         let (Some((place, score)), Some(hit)) = (shown.get(at), hits.get_mut(at)) else { continue };
         let Some(found) = matches.list().get(*place) else { continue };
-        let (entry, columns) = (found.entry, found.occurrences.columns());
+        let (entry, columns) = (found.rowid.0, found.columns());
         let is_older = versions.is_older(entry);
         *hit = teller.tell(&Wanted { entry, columns, score: *score, is_older })?;
     }
@@ -230,22 +224,22 @@ fn find(
     mask: u8,
 ) -> Result<(Matches, Option<Scanned>)> {
     let mut matches = match pattern.wanted.is_empty() {
-        false => matching::find(index, &pattern.wanted, &pattern.unwanted, mask)?,
+        false => index.find(&pattern.wanted, &pattern.unwanted, mask)?,
         true => {
             let everything = match pattern.literals.is_empty() || filters.sessions().is_some() {
-                true => Some(everything(conn, filters, mask)?),
+                true => Some(everything(conn, index, filters, mask)?),
                 false => None,
             };
             match everything {
                 // All of the ledger is looked through in the order of its bytes.
                 None => {
                     let found = scan::scan(conn, pattern, mask, None)?;
-                    let mut matches = Matches::without_words(&found.entries);
-                    matches.leave_out(index, &pattern.unwanted, mask)?;
+                    let mut matches = without_words(&found.entries);
+                    index.remove(&mut matches, &pattern.unwanted, mask)?;
                     return Ok((matches, Some(found.scanned)));
                 }
                 Some(mut everything) => {
-                    everything.leave_out(index, &pattern.unwanted, mask)?;
+                    index.remove(&mut everything, &pattern.unwanted, mask)?;
                     everything
                 }
             }
@@ -254,75 +248,65 @@ fn find(
     if !pattern.needs_text() {
         return Ok((matches, None));
     }
-    let among: Vec<i64> = matches.entries().collect();
+    let among: Vec<i64> = matches.rowids().map(|rowid| rowid.0).collect();
     let found = scan::scan(conn, pattern, mask, Some(&among))?;
-    matches.retain(|entry, _| {
-        Ok(found.entries.binary_search_by_key(&entry, |found| found.0).is_ok())
-    })?;
+    matches.retain(|RowId(entry), _| {
+        found.entries.binary_search_by_key(&entry, |found| found.0).is_ok()
+    });
     if pattern.wanted.is_empty() {
-        matches = Matches::without_words(&found.entries);
+        matches = without_words(&found.entries);
     }
     Ok((matches, Some(found.scanned)))
 }
 
-/// Every entry that has words in the columns of `mask`, of the sessions that pass.
-fn everything(conn: &Connection, filters: &Filters<'_>, mask: u8) -> Result<Matches> {
-    let mut entries: Vec<(i64, u8)> = Vec::new();
-    let mut add = |row: &rusqlite::Row<'_>| -> Result<()> {
-        let lengths = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-        let columns = index::filled_columns(lengths) & mask;
-        if columns != 0 {
-            entries.push((row.get(0)?, columns));
-        }
-        Ok(())
-    };
-    match filters.sessions() {
-        None => {
-            let mut statement =
-                conn.prepare_cached("SELECT id, sz FROM search_docsize ORDER BY id")?;
-            let mut rows = statement.query([])?;
-            while let Some(row) = rows.next()? {
-                add(row)?;
-            }
-        }
-        Some(sessions) => {
-            let mut statement = conn.prepare_cached(
-                "SELECT e.id, d.sz FROM entry_rows e JOIN search_docsize d ON d.id = e.id
-                  WHERE e.session IS ?1
-                  UNION ALL
-                 SELECT c.output, d.sz
-                   FROM tool_call_rows c JOIN search_docsize d ON d.id = c.output
-                  WHERE c.session = ?1 AND c.output_name IS NOT NULL",
-            )?;
-            let none = std::iter::once(None);
-            for session in sessions.iter().copied().map(Some).chain(none) {
-                let mut rows = statement.query([session])?;
-                while let Some(row) = rows.next()? {
-                    add(row)?;
-                }
-            }
-            entries.sort_unstable();
-            entries.dedup();
-        }
-    }
-    Ok(Matches::without_words(&entries))
+/// Returns matches of entries that were found in their text, in order.
+fn without_words(entries: &[(i64, u8)]) -> Matches {
+    Matches::without_phrases(entries.iter().map(|(entry, columns)| (RowId(*entry), *columns)))
 }
 
-/// Which of the matches fit best, in order, with their scores.
+/// Returns every entry that has words in the columns of `mask`, of the sessions that pass.
+fn everything(
+    conn: &Connection,
+    index: &Index<'_>,
+    filters: &Filters<'_>,
+    mask: u8,
+) -> Result<Matches> {
+    let Some(sessions) = filters.sessions() else {
+        return Ok(Matches::without_phrases(index.rows(mask)?));
+    };
+    let mut statement = conn.prepare_cached(
+        "SELECT id FROM entry_rows WHERE session IS ?1
+          UNION ALL
+         SELECT output FROM tool_call_rows
+          WHERE session = ?1 AND output_name IS NOT NULL AND output IS NOT NULL",
+    )?;
+    let mut entries: Vec<RowId> = Vec::new();
+    let none = std::iter::once(None);
+    for session in sessions.iter().copied().map(Some).chain(none) {
+        let mut rows = statement.query([session])?;
+        while let Some(row) = rows.next()? {
+            entries.push(row.get(0)?);
+        }
+    }
+    entries.sort_unstable();
+    entries.dedup();
+    Ok(Matches::without_phrases(index.rows_among(&entries, mask)?))
+}
+
+/// Returns the matches that fit best, in order, with their scores.
 fn best(
     conn: &Connection,
     index: &Index<'_>,
     matches: &Matches,
     limit: usize,
 ) -> Result<Vec<Shown>> {
-    let weights = rank::Weights::new(index.totals(), matches.hits());
-    in_order(conn, rank::best(conn, &weights, matches, limit)?, limit)
+    in_order(conn, index.best(matches, limit)?, limit)
 }
 
 /// The best of those that have a score, in order.
 fn in_order(conn: &Connection, mut scored: Vec<Scored>, limit: usize) -> Result<Vec<Shown>> {
     scored.sort_unstable_by(|one, other| {
-        other.score.total_cmp(&one.score).then(one.entry.cmp(&other.entry))
+        other.score.total_cmp(&one.score).then(one.rowid.cmp(&other.rowid))
     });
     // Of those that fit equally well the newest come first.
     let mut best = Vec::with_capacity(limit.min(scored.len()));
@@ -335,8 +319,8 @@ fn in_order(conn: &Connection, mut scored: Vec<Scored>, limit: usize) -> Result<
             best.push((only.at, Some(only.score)));
             continue;
         }
-        for (_, entry) in newest(conn, equals, |scored| scored.entry, room)? {
-            let found = equals.binary_search_by_key(&entry, |scored| scored.entry);
+        for (_, entry) in newest(conn, equals, |scored| scored.rowid.0, room)? {
+            let found = equals.binary_search_by_key(&entry, |scored| scored.rowid.0);
             best.extend(found.ok().and_then(|at| equals.get(at)).map(|it| (it.at, Some(it.score))));
         }
     }
@@ -345,10 +329,10 @@ fn in_order(conn: &Connection, mut scored: Vec<Scored>, limit: usize) -> Result<
 
 /// The newest of the matches, in order.
 fn by_time(conn: &Connection, matches: &Matches, limit: usize) -> Result<Vec<Shown>> {
-    let found = newest(conn, matches.list(), |found| found.entry, limit)?;
+    let found = newest(conn, matches.list(), |found| found.rowid.0, limit)?;
     Ok(found
         .into_iter()
-        .filter_map(|(_, entry)| matches.find(entry))
+        .filter_map(|(_, entry)| matches.find(RowId(entry)))
         .map(|at| (at, None))
         .collect())
 }
@@ -375,7 +359,7 @@ fn in_thinking(
     filters: &[Filter],
     conn: &Connection,
 ) -> Result<u64> {
-    let mut matches = matching::find(index, &pattern.wanted, &pattern.unwanted, columns::THINKING)?;
+    let mut matches = index.find(&pattern.wanted, &pattern.unwanted, columns::THINKING)?;
     let filters = Filters::new(conn, filters, &[Place::Thinking], true)?;
     filters.apply(&mut matches)?;
     Ok(matches.len() as u64)

@@ -6,9 +6,9 @@
 
 use std::cmp::Reverse;
 
+use quipu_fts5::{RowId, RowIdSet};
 use rusqlite::{Connection, OptionalExtension};
 
-use super::set::EntrySet;
 use crate::Result;
 
 /// Up to this many entries are looked up one by one.
@@ -41,14 +41,14 @@ pub(crate) fn newest<T>(
 }
 
 /// The `limit` newest of a set of entries; the newest first.
-pub(crate) fn newest_of(conn: &Connection, entries: &EntrySet, limit: usize) -> Result<Vec<Timed>> {
+pub(crate) fn newest_of(conn: &Connection, entries: &RowIdSet, limit: usize) -> Result<Vec<Timed>> {
     let mut found = Vec::new();
     if entries.len() <= FEW.max(limit) {
-        let mut all: Vec<i64> = entries.iter().collect();
+        let mut all: Vec<i64> = entries.iter().map(|rowid| rowid.0).collect();
         times(conn, &mut all, &mut found)?;
     } else {
-        let is_wanted = |entry: i64| entries.contains(entry);
-        found = by_session(conn, entries.provisional(), &is_wanted, limit)?;
+        let is_wanted = |entry: i64| entries.contains(RowId(entry));
+        found = by_session(conn, entries.negative().map(|rowid| rowid.0), &is_wanted, limit)?;
     }
     keep_newest(&mut found, limit);
     Ok(found)

@@ -1,12 +1,12 @@
 //! What is looked for, in the form that finds it in a text: words of the index, or a regular
 //! expression.
 
+use quipu_fts5::Phrase;
 use quipu_transcript::search::query::Query;
 use quipu_transcript::search::snippet::{self, Needle};
 use quipu_transcript::search::words::has_no_spaces;
 use regex::{Regex, RegexBuilder};
 
-use super::matching::Phrase;
 use super::words::words;
 use crate::{Error, Result};
 
@@ -44,11 +44,11 @@ impl Pattern {
                 }
                 continue;
             }
-            let phrase = Phrase { words, is_prefix: clause.is_prefix };
+            let phrase = Phrase { tokens: words, is_prefix: clause.is_prefix };
             if clause.is_negated {
                 pattern.unwanted.push(phrase);
             } else {
-                let Phrase { words, is_prefix } = phrase.clone();
+                let Phrase { tokens: words, is_prefix } = phrase.clone();
                 pattern.needles.push(Needle { words, is_prefix });
                 pattern.wanted.push(phrase);
             }
@@ -70,7 +70,7 @@ impl Pattern {
     /// The word that is all it looks for.
     pub(crate) fn only_word(&self) -> Option<&str> {
         match (self.wanted.as_slice(), self.unwanted.is_empty() && !self.needs_text()) {
-            ([Phrase { words, is_prefix: false }], true) if words.len() == 1 => {
+            ([Phrase { tokens: words, is_prefix: false }], true) if words.len() == 1 => {
                 words.first().map(String::as_str)
             }
             _ => None,

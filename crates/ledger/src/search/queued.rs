@@ -3,11 +3,10 @@
 //! (`query/story/queued`): what was typed and never came back is found where it was queued.
 
 use foldhash::{HashMap, HashMapExt, HashSet};
+use quipu_fts5::{Matches, RowId, RowIdSet};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::Found;
-use super::matching::Matches;
-use super::set::EntrySet;
 use super::texts::Texts;
 use crate::Result;
 use crate::ids::{EntryId, SessionRow};
@@ -42,20 +41,21 @@ impl<'c> Queued<'c> {
         if matches.len() > FEW {
             return Ok(());
         }
-        let again = self.again(matches.entries(), &|entry| matches.find(entry).is_some())?;
+        let again =
+            self.again(ids(matches.rowids()), &|entry| matches.find(RowId(entry)).is_some())?;
         if !again.is_empty() {
-            matches.retain(|entry, _| Ok(!again.contains(&entry)))?;
+            matches.retain(|rowid, _| !again.contains(&rowid.0));
         }
         Ok(())
     }
 
     /// The same where matches are no more than a set.
-    pub(super) fn leave_out_of(&mut self, entries: &mut EntrySet) -> Result<()> {
+    pub(super) fn leave_out_of(&mut self, entries: &mut RowIdSet) -> Result<()> {
         if entries.len() > FEW {
             return Ok(());
         }
-        let again = self.again(entries.iter(), &|entry| entries.contains(entry))?;
-        again.into_iter().for_each(|entry| entries.remove(entry));
+        let again = self.again(ids(entries.iter()), &|entry| entries.contains(RowId(entry)))?;
+        again.into_iter().for_each(|entry| entries.remove(RowId(entry)));
         Ok(())
     }
 
@@ -70,7 +70,7 @@ impl<'c> Queued<'c> {
             return Ok(());
         }
         let Found { matches, total, shown } = found;
-        let entry = |at: usize| matches.list().get(at).map(|found| found.entry);
+        let entry = |at: usize| matches.list().get(at).map(|found| found.rowid.0);
         let entries = shown.iter().filter_map(|(at, _)| entry(*at));
         let again = self.again(entries, &|entry| is_found(matches, entry))?;
         let before = shown.len();
@@ -114,4 +114,8 @@ impl<'c> Queued<'c> {
         let sayers = queue.again(EntryId(entry), words.as_str()).unwrap_or_default();
         Ok(sayers.iter().any(|sayer| is_found(sayer.0)))
     }
+}
+
+fn ids(rowids: impl Iterator<Item = RowId>) -> impl Iterator<Item = i64> {
+    rowids.map(|rowid| rowid.0)
 }

@@ -4,7 +4,7 @@ use foldhash::{HashMap, HashMapExt};
 use quipu_transcript::format;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::index::columns;
+use super::columns;
 use crate::chunks::RecordReader;
 use crate::ids::{EntryId, GenerationId, Seq};
 use crate::project::draft::Drafter;

@@ -2,10 +2,9 @@
 //! was edited. Each has words in the index, and people want one hit.
 
 use foldhash::{HashMap, HashMapExt, HashSet};
+use quipu_fts5::{Matches, RowId, RowIdSet};
 use rusqlite::Connection;
 
-use super::matching::Matches;
-use super::set::EntrySet;
 use crate::Result;
 
 /// Which version comes after which.
@@ -44,19 +43,19 @@ impl Versions {
     }
 
     /// The same where matches are no more than a set.
-    pub(crate) fn keep_newest_of(&self, entries: &mut EntrySet) {
+    pub(crate) fn keep_newest_of(&self, entries: &mut RowIdSet) {
         let mut older = Vec::new();
-        for old in self.newer.keys().copied().filter(|old| entries.contains(*old)) {
+        for old in self.newer.keys().copied().filter(|old| entries.contains(RowId(*old))) {
             let mut next = old;
             while let Some(newer) = self.newer.get(&next).filter(|newer| **newer > next) {
                 next = *newer;
-                if entries.contains(next) {
+                if entries.contains(RowId(next)) {
                     older.push(old);
                     break;
                 }
             }
         }
-        older.into_iter().for_each(|old| entries.remove(old));
+        older.into_iter().for_each(|old| entries.remove(RowId(old)));
     }
 
     /// Leaves out the entries of which a newer version matches, too.
@@ -69,7 +68,7 @@ impl Versions {
             // A chain of versions never comes back to its beginning: each is newer.
             while let Some(newer) = self.newer.get(&next).filter(|newer| **newer > next) {
                 next = *newer;
-                if matches.find(next).is_some() {
+                if matches.find(RowId(next)).is_some() {
                     return true;
                 }
             }
@@ -79,13 +78,13 @@ impl Versions {
             // There are few versions: those are looked for among the matches.
             true => {
                 let matching =
-                    self.newer.keys().copied().filter(|old| matches.find(*old).is_some());
+                    self.newer.keys().copied().filter(|old| matches.find(RowId(*old)).is_some());
                 matching.filter(has_newer).collect()
             }
-            false => matches.entries().filter(has_newer).collect(),
+            false => matches.rowids().map(|rowid| rowid.0).filter(has_newer).collect(),
         };
         if !older.is_empty() {
-            matches.retain(|entry, _| Ok(!older.contains(&entry)))?;
+            matches.retain(|rowid, _| !older.contains(&rowid.0));
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use quipu_ledger::wire::{ForgetReport, SyncReport};
-use quipu_ledger::{Generations, Ledger, RootPath, Selection, What};
+use quipu_ledger::{Fts5Access, Generations, Ledger, RootPath, Selection, What};
 use quipu_transcript::format;
 use rusqlite::Connection;
 
@@ -18,6 +18,8 @@ pub(crate) use asking::{parse, request};
 /// A temporary home.
 pub(crate) struct Home {
     folder: PathBuf,
+    /// How the search index is read and written; detected unless set.
+    fts5: Option<Fts5Access>,
     /// Removes the folder at the end.
     _temporary: Option<tempfile::TempDir>,
 }
@@ -36,12 +38,18 @@ impl Home {
     }
 
     fn within(folder: tempfile::TempDir) -> Home {
-        Home { folder: folder.path().to_owned(), _temporary: Some(folder) }
+        Home { folder: folder.path().to_owned(), fts5: None, _temporary: Some(folder) }
+    }
+
+    /// Reads and writes the search index in this way from now on.
+    pub(crate) fn with_fts5(mut self, access: Fts5Access) -> Home {
+        self.fts5 = Some(access);
+        self
     }
 
     /// The home of another process.
     pub(crate) fn of(folder: impl Into<PathBuf>) -> Home {
-        Home { folder: folder.into(), _temporary: None }
+        Home { folder: folder.into(), fts5: None, _temporary: None }
     }
 
     /// The folder that holds the home and its ledger.
@@ -105,7 +113,15 @@ impl Home {
     }
 
     pub(crate) fn open(&self) -> Ledger {
-        Ledger::open(&self.ledger_path()).unwrap()
+        let mut ledger = Ledger::open(&self.ledger_path()).unwrap();
+        self.force_fts5(&mut ledger);
+        ledger
+    }
+
+    fn force_fts5(&self, ledger: &mut Ledger) {
+        if let Some(access) = self.fts5 {
+            ledger.force_fts5_access(access);
+        }
     }
 
     #[track_caller]
@@ -119,6 +135,7 @@ impl Home {
         let mut roots = self.roots();
         roots.iter_mut().for_each(|root| root.selection = selection);
         let mut ledger = Ledger::open_to_collect(&self.ledger_path()).unwrap();
+        self.force_fts5(&mut ledger);
         quipu_ledger::collect(&mut ledger, &roots, &mut |_| {}).unwrap()
     }
 

@@ -1,6 +1,6 @@
 //! The order of hits: exactly what FTS5's own `bm25()` says, of equals the newest first.
 
-use quipu_ledger::{Order, SearchRequest};
+use quipu_ledger::{Fts5Access, Order, SearchRequest};
 use rusqlite::Connection;
 
 use crate::home::*;
@@ -40,7 +40,11 @@ impl Words {
 /// A home with some sessions of entries of all kinds, collected in several goes, so that the index
 /// is in several pieces.
 fn home(goes: u64, entries: u64) -> Home {
-    let home = Home::quick();
+    home_with(goes, entries, Fts5Access::Direct)
+}
+
+fn home_with(goes: u64, entries: u64, access: Fts5Access) -> Home {
+    let home = Home::quick().with_fts5(access);
     let mut words = Words(goes * 1000 + entries);
     for go in 0..goes {
         for file in 0..3 {
@@ -155,6 +159,11 @@ fn compare(home: &Home) {
 fn the_order_is_that_of_fts5() {
     // Long lists of entries go over many pages; short ones share a page.
     compare(&home(3, 400));
+}
+
+#[test]
+fn the_order_is_that_of_fts5_where_fts5_writes_everything() {
+    compare(&home_with(3, 200, Fts5Access::Plain));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use quipu_ledger::wire::SearchHit;
-use quipu_ledger::{Error, Order, SearchRequest};
+use quipu_ledger::{Error, Fts5Access, Order, SearchRequest};
 use quipu_transcript::search::query::QueryError;
 
 use crate::home::*;
@@ -117,7 +117,8 @@ fn a75_nothing_that_is_typed_is_an_error() {
         ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() };
     let mut runner =
         TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-    let ledger = home.open();
+    let (ledger, mut plain) = (home.open(), home.open());
+    plain.force_fts5_access(Fts5Access::Plain);
     let typed = prop_oneof![
         ".{0,40}",
         "[a-c\"*():^@ \\-\\\\\0{}+]{0,30}",
@@ -129,6 +130,7 @@ fn a75_nothing_that_is_typed_is_an_error() {
                 Ok(query) => {
                     let request = SearchRequest { query, limit: Some(3), ..Default::default() };
                     prop_assert!(quipu_ledger::search(&ledger, &request).is_ok());
+                    prop_assert!(quipu_ledger::search(&plain, &request).is_ok());
                 }
                 Err(QueryError::Value { .. } | QueryError::Time { .. }) => {}
                 Err(error) => prop_assert!(false, "{error}"),

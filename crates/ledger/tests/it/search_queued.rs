@@ -35,7 +35,7 @@ fn check(home: &Home, text: &str, expected: &[&str]) {
     for order in [Order::Best, Order::Newest] {
         for limit in [None, Some(20)] {
             let request = SearchRequest { order, limit, ..request(text) };
-            let answer = quipu_ledger::search(&home.open(), &request).unwrap();
+            let answer = home.search(&request);
             let mut types: Vec<&str> = answer.hits.iter().map(|hit| hit.kind.as_str()).collect();
             types.sort_unstable();
             assert_eq!(types, expected, "{text} {order:?} {limit:?}");
@@ -63,7 +63,7 @@ fn a_queued_prompt_that_came_back_is_found_once() {
     // Where the prompt does not match, the queue is all there is.
     check(&home, "wombats -okapis", &[QUEUE]);
     let exact = SearchRequest { exact: Some("the wombats".to_owned()), ..request("") };
-    assert_eq!(quipu_ledger::search(&home.open(), &exact).unwrap().total, 1);
+    assert_eq!(home.search(&exact).total, 1);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn among_very_many_hits_none_is_shown_twice() {
         let limits = if order == Order::Best { [None, Some(20)] } else { [None, Some(1201)] };
         for limit in limits {
             let request = SearchRequest { order, limit, ..request("wombats") };
-            let answer = quipu_ledger::search(&home.open(), &request).unwrap();
+            let answer = home.search(&request);
             assert!(answer.hits.iter().all(|hit| hit.kind == "user"), "{order:?} {limit:?}");
             assert_eq!(answer.total, 1200, "{order:?} {limit:?}");
         }

@@ -38,6 +38,7 @@ impl Sync<'_> {
         let mut stop: Option<Refusal> = None;
         let deadline = self.ledger.deadline();
         let mut is_cut = false;
+        let access = self.ledger.fts5_access()?;
         let (ledger, progress) = (&mut *self.ledger, &mut *self.progress);
         let mut send = |batch: Batch| {
             // Read from a file that changed meanwhile: nobody knows what it is.
@@ -54,7 +55,7 @@ impl Sync<'_> {
             progress(Progress::Stored { bytes });
             Ok(())
         };
-        let mut tools = Tools::default();
+        let mut tools = Tools::new(access);
         let mut builder = Builder::new(&mut tools, &mut send);
         for (number, (job, task)) in jobs.iter().zip(tasks).enumerate() {
             let Some(root) = self.roots.get(job.root) else { break };

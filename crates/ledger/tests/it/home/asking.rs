@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use quipu_ledger::wire::SearchAnswer;
-use quipu_ledger::{Choice, Ledger, SearchRequest, Story};
+use quipu_ledger::{Choice, Fts5Access, Ledger, SearchRequest, Story};
 use quipu_transcript::search::query::{self, Query, QueryError};
 use quipu_transcript::story::StoryItem;
 
@@ -22,9 +22,16 @@ pub(crate) fn request(text: &str) -> SearchRequest {
 }
 
 impl Home {
+    /// Searches by reading the index's pages and through plain FTS5: both say the same.
     #[track_caller]
     pub(crate) fn search(&self, request: &SearchRequest) -> SearchAnswer {
-        quipu_ledger::search(&self.open(), request).unwrap()
+        let [direct, plain] = [Fts5Access::Direct, Fts5Access::Plain].map(|access| {
+            let mut ledger = self.open();
+            ledger.force_fts5_access(access);
+            quipu_ledger::search(&ledger, request).unwrap()
+        });
+        assert_eq!(format!("{direct:?}"), format!("{plain:?}"), "{request:?}");
+        direct
     }
 
     /// What `each` makes of the items that are told of a session.

@@ -1,4 +1,4 @@
-//! The index that is written here against the one that FTS5 writes.
+//! Compares the index that is written here with the one that FTS5 writes.
 
 use proptest::prelude::*;
 use rusqlite::Connection;
@@ -6,47 +6,45 @@ use rusqlite::types::Value;
 
 use super::*;
 
-/// An entry: its number and its text, column by column.
-type Entry = (i64, [String; 4]);
+/// A row: its rowid and the text of each column.
+type Row = (i64, [String; 4]);
 
-fn ledger(page: usize) -> Connection {
+fn table(page_size: usize) -> Connection {
     let conn = Connection::open_in_memory().unwrap();
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true).unwrap();
-    crate::schema::create_projection(&conn).unwrap();
-    conn.execute("INSERT INTO search (search, rank) VALUES ('pgsz', ?1)", [page as i64]).unwrap();
+    crate::create(&conn, ["a", "b", "c", "d"]).unwrap();
+    conn.execute("INSERT INTO search (search, rank) VALUES ('pgsz', ?1)", [page_size as i64])
+        .unwrap();
     conn.execute_batch("CREATE VIRTUAL TABLE words USING fts5vocab (search, instance)").unwrap();
     conn
 }
 
-fn insert(conn: &Connection, (id, [a, b, c, d]): &Entry) {
-    conn.prepare_cached(
-        "INSERT INTO search (rowid, tool_result, tool_input, prose, thinking)
-         VALUES (?1, ?2, ?3, ?4, ?5)",
-    )
-    .unwrap()
-    .execute((id, a, b, c, d))
-    .unwrap();
+fn insert(conn: &Connection, (id, [a, b, c, d]): &Row) {
+    conn.prepare_cached("INSERT INTO search (rowid, a, b, c, d) VALUES (?1, ?2, ?3, ?4, ?5)")
+        .unwrap()
+        .execute((id, a, b, c, d))
+        .unwrap();
 }
 
-/// Writes entries as an import does, in lists of `size` entries.
-fn write(conn: &Connection, entries: &[Entry], size: usize) {
-    let mut waiting = Waiting::default();
-    let mut gatherer = Gatherer::default();
-    for entries in entries.chunks(size) {
-        waiting.open(conn).unwrap();
-        for (id, texts) in entries {
-            // One in between that the ledger has already.
-            gatherer.add(["never", "in", "the", "index"]);
-            let number = gatherer.add(texts.each_ref().map(String::as_str));
-            waiting.name(number, EntryId(*id));
+/// Writes rows past FTS5, in batches of `size` rows.
+fn write(conn: &Connection, rows: &[Row], size: usize) {
+    let mut pending = PendingPostings::default();
+    let mut builder = PostingsBuilder::default();
+    for batch in rows.chunks(size) {
+        pending.begin_batch(conn).unwrap();
+        for (id, texts) in batch {
+            // A document without a rowid in between.
+            builder.add(["never", "in", "the", "index"]);
+            let number = builder.add(texts.each_ref().map(String::as_str));
+            pending.set_rowid(number, RowId(*id));
         }
-        waiting.close(gatherer.finish());
+        pending.end_batch(builder.finish());
     }
-    let pages = waiting.merge(page_size(conn).unwrap()).unwrap();
-    waiting.write(conn, &pages).unwrap();
+    let pages = pending.merge(page_size(conn).unwrap()).unwrap();
+    pending.write(conn, &pages).unwrap();
 }
 
-fn rows(conn: &Connection, sql: &str) -> Vec<Vec<Value>> {
+fn select(conn: &Connection, sql: &str) -> Vec<Vec<Value>> {
     let mut statement = conn.prepare(sql).unwrap();
     let width = statement.column_count();
     let rows = statement
@@ -54,7 +52,7 @@ fn rows(conn: &Connection, sql: &str) -> Vec<Vec<Value>> {
     rows.unwrap().collect::<Result<_, _>>().unwrap()
 }
 
-/// Everything that is said of entries.
+/// Returns everything that the index holds about rows.
 fn all(conn: &Connection) -> [Vec<Vec<Value>>; 3] {
     conn.execute_batch("INSERT INTO search (search) VALUES ('integrity-check')").unwrap();
     [
@@ -62,20 +60,20 @@ fn all(conn: &Connection) -> [Vec<Vec<Value>>; 3] {
         "SELECT id, sz FROM search_docsize ORDER BY 1",
         "SELECT block FROM search_data WHERE id = 1",
     ]
-    .map(|sql| rows(conn, sql))
+    .map(|sql| select(conn, sql))
 }
 
-/// The pages of the only segment, whichever it is.
+/// Returns the pages of the only segment, whatever its id.
 fn pages(conn: &Connection) -> [Vec<Vec<Value>>; 2] {
     [
         "SELECT id & ((1 << 37) - 1), block FROM search_data WHERE id > 10 ORDER BY id",
         "SELECT term, pgno FROM search_idx ORDER BY term",
     ]
-    .map(|sql| rows(conn, sql))
+    .map(|sql| select(conn, sql))
 }
 
-/// Entries with few words that stand in many of them, and many words that stand in few.
-fn entries(count: i64) -> Vec<Entry> {
+/// Makes rows with a few frequent terms and many rare ones.
+fn sample(count: i64) -> Vec<Row> {
     let word = |number: i64| format!("w{}", number * 7919 % 5003);
     (1..=count)
         .map(|id| {
@@ -89,86 +87,85 @@ fn entries(count: i64) -> Vec<Entry> {
         .collect()
 }
 
-/// Where FTS5 has merged everything into one segment, it has written the same pages, to the byte.
-/// (After a thousand pages it begins a new one although there is room, because it pauses there.)
+/// Compares pages byte for byte after FTS5 has merged everything into one segment. (After a thousand
+/// pages FTS5 pauses, and begins a new page although there is room.)
 #[test]
 fn pages_are_those_that_fts5_writes() {
-    for (page, count) in [(32, 120), (50, 200), (200, 700), (8000, 4000)] {
-        let entries = entries(count);
-        let (theirs, ours) = (ledger(page), ledger(page));
-        for (at, entry) in entries.iter().enumerate() {
-            insert(&theirs, entry);
+    for (page_size, count) in [(32, 120), (50, 200), (200, 700), (8000, 4000)] {
+        let rows = sample(count);
+        let (theirs, ours) = (table(page_size), table(page_size));
+        for (at, row) in rows.iter().enumerate() {
+            insert(&theirs, row);
             if at % 700 == 50 {
                 theirs.execute_batch("INSERT INTO search (search) VALUES ('flush')").unwrap();
             }
         }
         theirs.execute_batch("INSERT INTO search (search) VALUES ('optimize')").unwrap();
-        write(&ours, &entries, 97);
-        assert!(all(&theirs) == all(&ours), "page size {page}");
+        write(&ours, &rows, 97);
+        assert!(all(&theirs) == all(&ours), "page size {page_size}");
         let (theirs, ours) = (pages(&theirs), pages(&ours));
         assert!(ours[0].len() < 1000);
-        assert!(theirs == ours, "page size {page}");
+        assert!(theirs == ours, "page size {page_size}");
     }
 }
 
-/// A word in so many entries that the index of its pages has several levels is found by leaping.
+/// Has FTS5 skip pages of a term whose doclist index has several levels.
 #[test]
-fn fts5_leaps_through_the_pages_of_a_word() {
-    let entries = entries(5000);
-    let (theirs, ours) = (ledger(32), ledger(32));
-    for entry in &entries {
-        insert(&theirs, entry);
+fn fts5_skips_pages_by_the_doclist_index() {
+    let rows = sample(5000);
+    let (theirs, ours) = (table(32), table(32));
+    for row in &rows {
+        insert(&theirs, row);
     }
-    write(&ours, &entries, 5000);
+    write(&ours, &rows, 5000);
     let levels = "SELECT DISTINCT id >> 31 & 31 FROM search_data WHERE id >> 36 & 1 ORDER BY 1";
-    assert!(rows(&ours, levels).len() > 1);
+    assert!(select(&ours, levels).len() > 1);
     for query in ["the AND w3", "the AND a4899", "\"the übung\" NOT a17", "the AND w1*"] {
         let found = |conn: &Connection| {
             let sql = format!("SELECT rowid FROM search('{query}') ORDER BY rowid DESC");
-            rows(conn, &sql)
+            select(conn, &sql)
         };
         assert_eq!(found(&theirs), found(&ours), "{query}");
         assert!(!found(&ours).is_empty(), "{query}");
     }
 }
 
-/// Whoever adds a line to a ledger after its first import does not pay for that.
+/// Counts the rows that a single insert writes after large imports.
 #[test]
-fn what_an_import_wrote_is_not_merged_with_the_commits_that_follow() {
-    let conn = ledger(64);
-    let entry = |id: i64| (id, [0, 1, 2, 3].map(|column| format!("word{id} column{column}")));
+fn large_segments_are_not_merged_by_the_commits_that_follow() {
+    let conn = table(64);
+    let row = |id: i64| (id, [0, 1, 2, 3].map(|column| format!("word{id} column{column}")));
     for import in 0..12 {
-        let entries: Vec<Entry> = (1..=400).map(|at| entry(import * 1000 + at)).collect();
-        write(&conn, &entries, 50);
+        let rows: Vec<Row> = (1..=400).map(|at| row(import * 1000 + at)).collect();
+        write(&conn, &rows, 50);
     }
     let changes =
         || conn.query_row("SELECT total_changes()", [], |row| row.get::<_, i64>(0)).unwrap();
     let before = changes();
     for id in 0..20 {
-        insert(&conn, &entry(100_000 + id));
-        crate::project::search::merge(&conn).unwrap();
+        insert(&conn, &row(100_000 + id));
+        conn.execute_batch("INSERT INTO search (search, rank) VALUES ('merge', 16)").unwrap();
     }
     let each = (changes() - before) / 20;
-    assert!(each < 20, "{each} rows were written for one entry");
+    assert!(each < 20, "{each} rows were written for one insert");
 }
 
-/// Where imports have left very many large pieces, those that follow merge some: there is always room
-/// for another one.
+/// Fills the index with large segments: later imports merge some, so that there is always a free id.
 #[test]
-fn an_index_in_very_many_pieces_is_merged_by_the_imports_that_follow() {
-    let conn = ledger(32);
+fn very_many_segments_are_merged_by_the_imports_that_follow() {
+    let conn = table(32);
     let count = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
-    let pieces = || count("SELECT count(DISTINCT id >> 37) FROM search_data WHERE id > 10");
-    let entry = |id: i64| (id, [0, 1, 2, 3].map(|column| format!("{column}x{id}")));
+    let segments = || count("SELECT count(DISTINCT id >> 37) FROM search_data WHERE id > 10");
+    let row = |id: i64| (id, [0, 1, 2, 3].map(|column| format!("{column}x{id}")));
     conn.execute_batch("BEGIN").unwrap();
     let mut imports = 0;
     let mut import = |until: i64| {
         while imports < until {
             imports += 1;
-            let entries: Vec<Entry> = (0..50).map(|at| entry(imports * 100 + at)).collect();
-            write(&conn, &entries, 50);
+            let rows: Vec<Row> = (0..50).map(|at| row(imports * 100 + at)).collect();
+            write(&conn, &rows, 50);
         }
-        pieces()
+        segments()
     };
     import(1);
     let is_large = count("SELECT count(*) FROM search_data WHERE id > 10") >= 64;
@@ -181,13 +178,13 @@ fn an_index_in_very_many_pieces_is_merged_by_the_imports_that_follow() {
     }
 }
 
-/// What happens to an index over time.
+/// A change of the index.
 #[derive(Debug, Clone)]
 enum Step {
-    /// So many entries in lists of so many.
+    /// Writes this many rows past FTS5, in batches of this size.
     Bulk(usize, usize),
     Insert(usize),
-    /// One in so many.
+    /// Deletes one row in this many.
     Delete(usize),
     Merge(i64),
     Optimize,
@@ -210,15 +207,15 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Bulk writes, FTS5's own, deletions, merges, commits and rollbacks in any order, on one
+    /// Mixes writes past FTS5 with its own inserts, deletions, merges, commits and rollbacks on one
     /// connection.
     #[test]
     fn fts5_goes_on_from_what_is_written_here(
         steps in proptest::collection::vec(step(), 1..24),
-        page in prop_oneof![32..80_usize, Just(8000)],
+        page_size in prop_oneof![32..80_usize, Just(8000)],
         texts in proptest::collection::vec("([a-e]{1,3}[ .é]){0,12}", 4..40),
     ) {
-        let (theirs, ours) = (ledger(page), ledger(page));
+        let (theirs, ours) = (table(page_size), table(page_size));
         let (mut next, mut held) = (1_i64, Vec::new());
         let mut committed = held.clone();
         let both = |sql: &str| [&theirs, &ours].map(|conn| conn.execute_batch(sql).unwrap());
@@ -226,18 +223,18 @@ proptest! {
         for step in steps {
             match step {
                 Step::Bulk(count, _) | Step::Insert(count) => {
-                    let entries: Vec<Entry> = (0..count as i64).map(|at| {
+                    let rows: Vec<Row> = (0..count as i64).map(|at| {
                         let text = |column: i64| {
                             texts[(next + at * 3 + column) as usize % texts.len()].clone()
                         };
                         (next + at * 2, [text(0), text(1), text(7), text(9)])
                     }).collect();
                     next += count as i64 * 2;
-                    held.extend(entries.iter().map(|entry| entry.0));
-                    entries.iter().for_each(|entry| insert(&theirs, entry));
+                    held.extend(rows.iter().map(|row| row.0));
+                    rows.iter().for_each(|row| insert(&theirs, row));
                     match step {
-                        Step::Bulk(_, size) => write(&ours, &entries, size),
-                        _ => entries.iter().for_each(|entry| insert(&ours, entry)),
+                        Step::Bulk(_, size) => write(&ours, &rows, size),
+                        _ => rows.iter().for_each(|row| insert(&ours, row)),
                     }
                 }
                 Step::Delete(nth) => {

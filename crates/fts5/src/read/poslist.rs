@@ -1,55 +1,57 @@
-//! Where a word stands in one entry: for each column the positions, counted in words.
+//! Decodes poslists: the positions of a term in one row, column by column, counted in tokens.
 
 use crate::varint::Bytes;
 
-/// What ranking needs to know of the positions. There may be hundreds of thousands of them, so they
-/// are packed.
+/// What ranking needs to know of a poslist. Packed, because a frequent term has hundreds of
+/// thousands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Occurrences {
     count: u32,
-    /// The columns in the lowest four bits, above them the least number of words.
+    /// The columns in the lowest four bits, the minimum length above them.
     packed: u32,
 }
 
 impl Occurrences {
-    pub(super) fn new(count: u32, at_least: u32, columns: u8) -> Occurrences {
-        let packed = at_least.min(u32::MAX >> 4) << 4 | u32::from(columns & 0xF);
+    /// Packs a count, a minimum length and a mask of columns.
+    pub(crate) fn new(count: u32, min_length: u32, columns: u8) -> Occurrences {
+        let packed = min_length.min(u32::MAX >> 4) << 4 | u32::from(columns & 0xF);
         Occurrences { count, packed }
     }
 
-    /// How often the word stands in the columns that are searched.
+    /// Returns the number of occurrences in the columns that are searched.
     pub(crate) fn count(self) -> u32 {
         self.count
     }
 
-    /// The entry has at least this many words.
-    pub(crate) fn at_least(self) -> u32 {
+    /// Returns a lower bound of the number of tokens of the row.
+    pub(crate) fn min_length(self) -> u32 {
         self.packed >> 4
     }
 
-    /// Which of those columns it stands in, one bit each.
+    /// Returns the mask of those columns that hold an occurrence.
     pub(crate) fn columns(self) -> u8 {
         (self.packed & 0xF) as u8
     }
 
-    /// Both together, of different words in the same entry.
+    /// Adds the occurrences of another term in the same row.
     pub(super) fn and(self, other: Occurrences) -> Occurrences {
         Occurrences::new(
             self.count.saturating_add(other.count),
-            self.at_least().max(other.at_least()),
+            self.min_length().max(other.min_length()),
             self.columns() | other.columns(),
         )
     }
 }
 
-/// Counts the positions in the columns of `mask`. `None` if the bytes are no positions.
+/// Counts the positions in the columns of `mask`. Returns `None` for a malformed poslist.
 pub(super) fn occurrences(poslist: &[u8], mask: u8) -> Option<Occurrences> {
-    let (mut all, mut at_least, mut columns) = (0_u32, 0_u32, 0_u8);
+    let (mut all, mut min_length, mut columns) = (0_u32, 0_u32, 0_u8);
     let mut column = 1_u8;
     let (mut count, mut last) = (0_u32, 0_u64);
     let mut rest = poslist;
     loop {
-        // Nearly all differences are small, and this is where a search spends its time.
+        // The hot loop of a search: nearly all differences fit into one byte, so eight are added
+        // at once.
         while let Some((eight, after)) = rest.split_first_chunk::<8>()
             && let Some(sum) = sum_of_small(u64::from_le_bytes(*eight))
         {
@@ -71,7 +73,7 @@ pub(super) fn occurrences(poslist: &[u8], mask: u8) -> Option<Occurrences> {
             continue;
         }
         if count > 0 {
-            at_least = at_least.saturating_add(u32::try_from(last).ok()?.saturating_add(1));
+            min_length = min_length.saturating_add(u32::try_from(last).ok()?.saturating_add(1));
             if column & mask != 0 {
                 all += count;
                 columns |= column;
@@ -79,7 +81,7 @@ pub(super) fn occurrences(poslist: &[u8], mask: u8) -> Option<Occurrences> {
         }
         (count, last) = (0, 0);
         match next {
-            None => return Some(Occurrences::new(all, at_least, columns)),
+            None => return Some(Occurrences::new(all, min_length, columns)),
             Some(1) => {
                 column = 1_u8.checked_shl(u32::try_from(bytes.number()?).ok()?)?;
                 rest = bytes.rest();
@@ -89,13 +91,13 @@ pub(super) fn occurrences(poslist: &[u8], mask: u8) -> Option<Occurrences> {
     }
 }
 
-/// The sum of eight bytes, if all of them are small differences: neither marks nor longer numbers.
+/// Returns the sum of eight bytes if all are one-byte differences: no column marks, no long varints.
 #[inline]
 fn sum_of_small(bytes: u64) -> Option<u64> {
     const HIGHEST: u64 = 0x8080_8080_8080_8080;
     const TWOS: u64 = 0x0202_0202_0202_0202;
     const EVERY_OTHER: u64 = 0x00FF_00FF_00FF_00FF;
-    // A byte below two borrows from its highest bit.
+    // Subtracting two from a byte below two borrows, which sets its highest bit.
     if (bytes | bytes.wrapping_sub(TWOS)) & HIGHEST != 0 {
         return None;
     }
@@ -103,23 +105,23 @@ fn sum_of_small(bytes: u64) -> Option<u64> {
     Some(pairs.wrapping_mul(0x0001_0001_0001_0001) >> 48)
 }
 
-/// The word stands in the entry at most so often.
+/// Returns an upper bound of the number of positions.
 #[inline]
-pub(super) fn at_most(poslist: &[u8]) -> usize {
+pub(super) fn max_count(poslist: &[u8]) -> usize {
     match poslist {
         [1, _, rest @ ..] => rest.len(),
         all => all.len(),
     }
 }
 
-/// Whether the word stands in the columns of `mask`. Looks no further than it must.
+/// Returns true if a position is in the columns of `mask`. Reads no further than it must.
 #[inline]
 pub(super) fn is_in(poslist: &[u8], mask: u8) -> Option<bool> {
-    // Positions of the first column come first and need no mark.
+    // Positions of the first column come first and have no mark.
     if mask & 1 == 1 && poslist.first().is_some_and(|first| *first != 1) {
         return Some(true);
     }
-    // A mark names the column of the position behind it.
+    // A mark names the column of the positions behind it.
     if let [1, column @ 1..=7, _, ..] = poslist
         && mask >> column & 1 == 1
     {
@@ -132,7 +134,7 @@ fn is_anywhere_in(poslist: &[u8], mask: u8) -> Option<bool> {
     Some(occurrences(poslist, mask)?.count() > 0)
 }
 
-/// Adds every position in the columns of `mask` to `positions`, as column × 2³² + position.
+/// Appends every position in the columns of `mask` to `positions`, as column × 2³² + position.
 pub(super) fn positions(poslist: &[u8], mask: u8, positions: &mut Vec<u64>) -> Option<()> {
     let mut bytes = Bytes::new(poslist);
     let (mut column, mut at) = (0_u64, 0_u64);
@@ -159,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_told_apart() {
+    fn columns_are_distinguished() {
         // Column 0: 3 and 10; column 2: 0.
         let poslist = [5, 9, 1, 2, 2];
         let found = occurrences(&poslist, 0b111).unwrap();
@@ -172,8 +174,8 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_are_counted_alike() {
-        // A walk byte by byte, as `positions` does it, says the same.
+    fn eight_at_once_counts_like_one_at_a_time() {
+        // Counted one position at a time for comparison.
         let mut seed = 1_u64;
         let mut random = || {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
@@ -195,18 +197,18 @@ mod tests {
                 }
                 if length > 0 {
                     let there = Occurrences::new(length as u32, 0, 1 << column);
-                    let at_least = expected.at_least() + last as u32 + 1;
+                    let min_length = expected.min_length() + last as u32 + 1;
                     let both = expected.and(there);
-                    expected = Occurrences::new(both.count(), at_least, both.columns());
+                    expected = Occurrences::new(both.count(), min_length, both.columns());
                 }
             }
             assert_eq!(occurrences(&poslist, 0xF), Some(expected), "{poslist:?}");
-            assert!(at_most(&poslist) >= expected.count() as usize);
+            assert!(max_count(&poslist) >= expected.count() as usize);
         }
     }
 
     #[test]
-    fn what_is_no_list_of_positions_is_noticed() {
+    fn malformed_poslists_are_refused() {
         assert_eq!(occurrences(&[0x80], 1), None);
         assert_eq!(occurrences(&[0], 1), None);
         assert_eq!(occurrences(&[1, 9, 2], 1), None);

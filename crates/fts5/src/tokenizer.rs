@@ -1,24 +1,24 @@
-//! Splits text into words exactly as FTS5's tokenizer `unicode61` does: runs of letters, digits and
-//! private characters, without case and without the accents of Latin letters.
+//! Splits text into tokens exactly as FTS5's tokenizer `unicode61` does: runs of letters, digits and
+//! private-use characters, folded to lower case and without the diacritics of Latin letters.
 //!
-//! FTS5 splits while it indexes, on the thread that writes. Here it happens on the threads that read.
+//! FTS5 tokenizes while it indexes, on the thread that writes. This one runs on any thread.
 
-use super::chars::{Class, class};
+use crate::chars::{Class, class};
 
-/// Longer words are cut, as FTS5 does; in the middle of a character if need be.
+/// Longest token in bytes. FTS5 cuts longer ones here, even inside a character.
 const LONGEST: usize = 32 << 10;
 
-/// Splits texts; keeps its memory from one to the next.
+/// Tokenizer that reuses its buffers from one text to the next.
 #[derive(Debug, Default)]
-pub(super) struct Tokens {
+pub(crate) struct Tokenizer {
     lower: Vec<u8>,
     folded: Vec<u8>,
 }
 
-impl Tokens {
-    /// Hands every word of `text` to `each`, in order.
-    pub(super) fn each(&mut self, text: &str, mut each: impl FnMut(&[u8])) {
-        // Nearly all text is ASCII, and of that nearly all is the word as it stands.
+impl Tokenizer {
+    /// Calls `each` with every token of `text`, in order.
+    pub(crate) fn each(&mut self, text: &str, mut each: impl FnMut(&[u8])) {
+        // Nearly all text is ASCII, and nearly every ASCII token needs lower-casing only.
         self.lower.clear();
         self.lower.extend_from_slice(text.as_bytes());
         self.lower.make_ascii_lowercase();
@@ -26,31 +26,31 @@ impl Tokens {
         let mut at = 0;
         while let Some(first) = bytes.get(at) {
             match KINDS[usize::from(*first)] {
-                Kind::Between => at += 1,
-                Kind::Letter => {
+                Kind::Separator => at += 1,
+                Kind::Token => {
                     let rest = bytes.get(at..).unwrap_or_default();
                     let length = rest
                         .iter()
-                        .position(|byte| KINDS[usize::from(*byte)] != Kind::Letter)
+                        .position(|byte| KINDS[usize::from(*byte)] != Kind::Token)
                         .unwrap_or(rest.len());
                     let (word, rest) = rest.split_at(length);
                     if rest.first().is_some_and(|next| !next.is_ascii()) {
                         self.folded.clear();
                         self.folded.extend_from_slice(word);
-                        at = go_on(text, at + length, &mut self.folded);
+                        at = continue_token(text, at + length, &mut self.folded);
                         each(cut(&self.folded));
                     } else {
                         at += length;
                         each(cut(word));
                     }
                 }
-                Kind::Beyond => {
+                Kind::NonAscii => {
                     let Some(char) = char_at(text, at) else { return };
                     at += char.len_utf8();
-                    if let Class::Letter(letter) = class(char) {
+                    if let Class::Token(letter) = class(char) {
                         self.folded.clear();
                         push(&mut self.folded, letter);
-                        at = go_on(text, at, &mut self.folded);
+                        at = continue_token(text, at, &mut self.folded);
                         each(cut(&self.folded));
                     }
                 }
@@ -59,8 +59,8 @@ impl Tokens {
     }
 }
 
-/// Adds the rest of a word that has characters beyond ASCII. Returns where it ends.
-fn go_on(text: &str, mut at: usize, folded: &mut Vec<u8>) -> usize {
+/// Appends the rest of a token that has characters beyond ASCII. Returns the offset of its end.
+fn continue_token(text: &str, mut at: usize, folded: &mut Vec<u8>) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     for char in rest.chars() {
         if char.is_ascii() {
@@ -70,9 +70,9 @@ fn go_on(text: &str, mut at: usize, folded: &mut Vec<u8>) -> usize {
             push(folded, char.to_ascii_lowercase());
         } else {
             match class(char) {
-                Class::Between => break,
-                Class::Accent => {}
-                Class::Letter(letter) => push(folded, letter),
+                Class::Separator => break,
+                Class::Diacritic => {}
+                Class::Token(letter) => push(folded, letter),
             }
         }
         at += char.len_utf8();
@@ -92,20 +92,20 @@ fn cut(word: &[u8]) -> &[u8] {
     word.get(..LONGEST).unwrap_or(word)
 }
 
-/// What a byte is.
+/// The class of a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    Between,
-    Letter,
-    Beyond,
+    Separator,
+    Token,
+    NonAscii,
 }
 
 const KINDS: [Kind; 256] = {
-    let mut kinds = [Kind::Beyond; 256];
+    let mut kinds = [Kind::NonAscii; 256];
     let mut byte = 0;
     while byte < 128 {
         kinds[byte] =
-            if (byte as u8).is_ascii_alphanumeric() { Kind::Letter } else { Kind::Between };
+            if (byte as u8).is_ascii_alphanumeric() { Kind::Token } else { Kind::Separator };
         byte += 1;
     }
     kinds
@@ -122,7 +122,7 @@ mod tests {
 
     type Words = BTreeMap<(i64, i64), Vec<u8>>;
 
-    /// The words of texts, as FTS5 splits them.
+    /// Returns the tokens of texts as FTS5 splits them.
     fn fts5(texts: impl Iterator<Item = (i64, String)>) -> Words {
         let conn = Connection::open_in_memory().unwrap();
         conn.execute_batch(
@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn ours(texts: impl Iterator<Item = (i64, String)>) -> Words {
-        let (mut tokens, mut words) = (Tokens::default(), Words::new());
+        let (mut tokens, mut words) = (Tokenizer::default(), Words::new());
         for (id, text) in texts {
             let mut offset = 0;
             tokens.each(&text, |word| {
@@ -153,9 +153,9 @@ mod tests {
         words
     }
 
-    /// Every character between two letters, and on its own.
+    /// Compares every character, between two letters and alone.
     #[test]
-    fn every_character_is_what_it_is_to_fts5() {
+    fn every_character_has_the_class_that_fts5_gives_it() {
         let chars = || ('\u{1}'..=char::MAX).map(|char| (i64::from(u32::from(char)), char));
         for surroundings in [["a", "b"], ["", ""]] {
             let texts = || chars().map(|(id, char)| (id, surroundings.join(&char.to_string())));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn long_words_are_cut() {
+    fn long_tokens_are_cut() {
         let texts = || {
             ["x".repeat(40_000), "é".repeat(40_000), "木".repeat(20_000)]
                 .into_iter()
@@ -194,7 +194,7 @@ mod tests {
         }
     }
 
-    /// Words of many kinds, with accents, marks and things between them.
+    /// Generates text of many scripts, with diacritics, marks and separators.
     fn text() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             "[a-zA-Z0-9_.\n ]{0,12}",

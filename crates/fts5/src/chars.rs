@@ -1,41 +1,41 @@
-//! What each character beyond ASCII is to FTS5's tokenizer `unicode61`: a letter (and which one, once
-//! case and accent are taken off), an accent, or something between words.
+//! Classifies characters beyond ASCII as FTS5's tokenizer `unicode61` does: token character (folded
+//! to lower case, without its diacritic), combining diacritic, or separator.
 //!
-//! The ranges were found by asking SQLite about every character there is, and a test asks again: an
-//! upgrade of SQLite that changes them fails there.
+//! The tables were derived by asking SQLite about every Unicode scalar value. A test asks again, so
+//! an upgrade of SQLite that changes the classes fails there.
 
 use std::sync::OnceLock;
 
-/// What a character is.
+/// The class of a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
-    /// It stands between words.
-    Between,
-    /// It belongs to the word before it, if there is one, and leaves no trace.
-    Accent,
-    /// It is part of a word, as this character.
-    Letter(char),
+pub(crate) enum Class {
+    /// Ends a token.
+    Separator,
+    /// Combining mark: continues a token without adding to it.
+    Diacritic,
+    /// Part of a token, folded to this character.
+    Token(char),
 }
 
-/// Says what a character beyond ASCII is.
-pub(super) fn class(of: char) -> Class {
+/// Returns the class of a character beyond ASCII.
+pub(crate) fn class(of: char) -> Class {
     static CLASSES: OnceLock<Vec<u32>> = OnceLock::new();
     match CLASSES.get_or_init(classes).get(of as usize) {
-        Some(&BETWEEN) => Class::Between,
-        Some(&ACCENT) => Class::Accent,
-        Some(letter) => Class::Letter(char::from_u32(*letter).unwrap_or(of)),
-        None if is_in(FAR_BETWEEN, of as u32) => Class::Between,
-        None => Class::Letter(of),
+        Some(&SEPARATOR) => Class::Separator,
+        Some(&DIACRITIC) => Class::Diacritic,
+        Some(folded) => Class::Token(char::from_u32(*folded).unwrap_or(of)),
+        None if is_in(FAR_SEPARATORS, of as u32) => Class::Separator,
+        None => Class::Token(of),
     }
 }
 
-/// The first two planes are looked up, because whole languages consist of such characters.
-const LOOKED_UP: u32 = 0x2_0000;
-const BETWEEN: u32 = 0;
-const ACCENT: u32 = 1;
+/// Characters below this are looked up in a table: whole languages consist of them.
+const TABLE_SIZE: u32 = 0x2_0000;
+const SEPARATOR: u32 = 0;
+const DIACRITIC: u32 = 1;
 
 fn classes() -> Vec<u32> {
-    let mut classes: Vec<u32> = (0..LOOKED_UP).collect();
+    let mut classes: Vec<u32> = (0..TABLE_SIZE).collect();
     let mut set = |at: u32, class: u32| {
         if let Some(slot) = classes.get_mut(at as usize) {
             *slot = class;
@@ -51,11 +51,11 @@ fn classes() -> Vec<u32> {
             Fold::OtherAll(to) => (*first..=*last).step_by(2).for_each(|at| set(at, to)),
         }
     }
-    for (first, last) in NEAR_BETWEEN {
-        (*first..=*last).for_each(|at| set(at, BETWEEN));
+    for (first, last) in NEAR_SEPARATORS {
+        (*first..=*last).for_each(|at| set(at, SEPARATOR));
     }
-    for (first, last) in ACCENTS {
-        (*first..=*last).for_each(|at| set(at, ACCENT));
+    for (first, last) in DIACRITICS {
+        (*first..=*last).for_each(|at| set(at, DIACRITIC));
     }
     classes
 }
@@ -64,22 +64,23 @@ fn is_in(ranges: &[(u32, u32)], at: u32) -> bool {
     ranges.iter().any(|(first, last)| (*first..=*last).contains(&at))
 }
 
-/// What becomes of a range of letters.
+/// How a range of characters is folded.
 enum Fold {
-    /// All of them become the same one.
+    /// All become the same character.
     All(u32),
-    /// The first becomes this one, the second the one after it, …
+    /// The first becomes this character, the second the one after it, and so on.
     Each(u32),
-    /// So do the first, the third, the fifth, …; those between are in another range, or stay.
+    /// Every other character, from the first on, is shifted like `Each`; those between are in
+    /// another range or stay as they are.
     Other(u32),
-    /// The first, the third, … become the same one.
+    /// Every other character, from the first on, becomes the same character.
     OtherAll(u32),
 }
 
 use Fold::{All, Each, Other, OtherAll};
 
-/// Accents that stand for themselves.
-const ACCENTS: &[(u32, u32)] = &[
+/// Combining diacritics.
+const DIACRITICS: &[(u32, u32)] = &[
     (0x300, 0x304),
     (0x306, 0x30C),
     (0x30F, 0x30F),
@@ -90,10 +91,10 @@ const ACCENTS: &[(u32, u32)] = &[
     (0x330, 0x331),
 ];
 
-/// What stands between words, beyond the characters that are looked up.
-const FAR_BETWEEN: &[(u32, u32)] = &[(0xE0001, 0xE0001), (0xE0020, 0xE007F), (0xE0100, 0xE01EF)];
+/// Separators beyond the lookup table.
+const FAR_SEPARATORS: &[(u32, u32)] = &[(0xE0001, 0xE0001), (0xE0020, 0xE007F), (0xE0100, 0xE01EF)];
 
-/// Letters that become others.
+/// Characters that are folded to others.
 #[rustfmt::skip]
 const FOLDED: &[(u32, u32, Fold)] = &[
     (0xB5, 0xB5, All(0x3BC)), (0xC0, 0xC5, All(0x61)), (0xC6, 0xC6, All(0xE6)),
@@ -190,9 +191,9 @@ const FOLDED: &[(u32, u32, Fold)] = &[
     (0x10400, 0x10427, Each(0x10428)),
 ];
 
-/// What stands between words, among the characters that are looked up.
+/// Separators within the lookup table.
 #[rustfmt::skip]
-const NEAR_BETWEEN: &[(u32, u32)] = &[
+const NEAR_SEPARATORS: &[(u32, u32)] = &[
     (0x80, 0xA9), (0xAB, 0xB1), (0xB4, 0xB4), (0xB6, 0xB8), (0xBB, 0xBB), (0xBF, 0xBF),
     (0xD7, 0xD7), (0xF7, 0xF7), (0x2C2, 0x2C5), (0x2D2, 0x2DF), (0x2E5, 0x2EB), (0x2ED, 0x2ED),
     (0x2EF, 0x36F), (0x375, 0x375), (0x37E, 0x37E), (0x384, 0x385), (0x387, 0x387), (0x3F6, 0x3F6),
@@ -273,3 +274,18 @@ const NEAR_BETWEEN: &[(u32, u32)] = &[
     (0x1F500, 0x1F53D), (0x1F540, 0x1F543), (0x1F550, 0x1F567), (0x1F5FB, 0x1F640),
     (0x1F645, 0x1F64F), (0x1F680, 0x1F6C5), (0x1F700, 0x1F773),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tokens that are tokenized again, as FTS5 does with those of a query, stay as they are.
+    #[test]
+    fn folding_twice_changes_nothing() {
+        for char in ('\u{80}'..=char::MAX).filter(|char| matches!(class(*char), Class::Token(_))) {
+            let Class::Token(folded) = class(char) else { continue };
+            let is_stable = folded.is_ascii_lowercase() || class(folded) == Class::Token(folded);
+            assert!(is_stable, "{char:?} becomes {folded:?}");
+        }
+    }
+}

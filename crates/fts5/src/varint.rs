@@ -1,35 +1,37 @@
-//! SQLite's variable-length numbers: seven bits a byte, the highest first, at most nine bytes.
+//! SQLite's varints: big-endian, seven bits per byte, at most nine bytes.
 
-/// Bytes that are read from the front.
+/// Cursor over bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bytes<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Bytes<'a> {
+    /// Starts at the first byte.
     #[inline]
     pub(crate) fn new(bytes: &'a [u8]) -> Bytes<'a> {
         Bytes { rest: bytes }
     }
 
+    /// Returns true at the end.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// What was not read yet.
+    /// Returns the bytes that were not read yet.
     #[inline]
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes that were not read yet.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.rest.len()
     }
 
-    /// The next number; `None` if the bytes end before it does.
+    /// Reads a varint. Returns `None` if the bytes end inside it.
     #[inline]
     pub(crate) fn number(&mut self) -> Option<u64> {
         let (&first, rest) = self.rest.split_first()?;
@@ -56,13 +58,13 @@ impl<'a> Bytes<'a> {
         None
     }
 
-    /// The next number, where it cannot be large.
+    /// Reads a varint that is a size or an offset.
     #[inline]
     pub(crate) fn size(&mut self) -> Option<usize> {
         usize::try_from(self.number()?).ok()
     }
 
-    /// The next `length` bytes.
+    /// Reads `length` bytes.
     #[inline]
     pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(length)?;
@@ -71,7 +73,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// Adds a number.
+/// Appends a varint.
 #[inline]
 pub(crate) fn push(bytes: &mut Vec<u8>, number: u64) {
     if number < 0x80 {

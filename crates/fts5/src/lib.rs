@@ -1,0 +1,73 @@
+//! A full-text index in SQLite's FTS5, faster than FTS5 where that pays.
+//!
+//! FTS5 indexes one row at a time on the thread that writes, and its `bm25()` looks up the length of
+//! every matching row. This crate reads and writes FTS5's own tables instead: bulk imports are
+//! tokenized and sorted on any thread and written as finished segments ([`PendingPostings`]), and
+//! searches read posting lists themselves and look up a few hundred lengths ([`Index`]). The result is
+//! FTS5's, byte for byte and bit for bit, and FTS5 goes on working with the same table.
+//!
+//! That format is not a promise of SQLite's. [`Access::detect`] checks the SQLite in the process; if
+//! it does not agree, everything goes through `INSERT`, `MATCH` and `bm25()`, with the same results.
+//! The README describes the format.
+//!
+//! The crate knows rows, columns and tokens: one table named `search` with [`COLUMNS`] columns. What a
+//! row means is the caller's business.
+//!
+//! ```
+//! use quipu_fts5::{Access, Index, PendingPostings, Phrase, PostingsBuilder, RowId};
+//!
+//! let conn = rusqlite::Connection::open_in_memory()?;
+//! quipu_fts5::create(&conn, ["title", "body", "author", "tags"])?;
+//!
+//! // Any thread tokenizes and sorts; the writer assigns rowids and writes one segment.
+//! let mut builder = PostingsBuilder::default();
+//! let first = builder.add(["Knots", "Numbers in knotted strings", "", ""]);
+//! let second = builder.add(["Strings", "More strings than numbers", "", ""]);
+//! let mut pending = PendingPostings::default();
+//! pending.begin_batch(&conn)?;
+//! pending.set_rowid(first, RowId(1));
+//! pending.set_rowid(second, RowId(2));
+//! pending.end_batch(builder.finish());
+//! let pages = pending.merge(quipu_fts5::page_size(&conn)?)?;
+//! pending.write(&conn, &pages)?;
+//!
+//! // The best rows for `strings`, in any column.
+//! let index = Index::open(&conn, Access::detect(&conn)?)?;
+//! let strings = Phrase { tokens: vec!["strings".to_owned()], is_prefix: false };
+//! let matches = index.find(&[strings], &[], 0b1111)?;
+//! let mut best = index.best(&matches, 10)?;
+//! best.sort_by(|one, other| other.score.total_cmp(&one.score));
+//! assert_eq!(best.iter().map(|scored| scored.rowid.0).collect::<Vec<_>>(), [2, 1]);
+//!
+//! // FTS5 agrees.
+//! let sql = "SELECT -bm25(search) FROM search('strings') ORDER BY rank LIMIT 1";
+//! let score: f64 = conn.query_row(sql, [], |row| row.get(0))?;
+//! assert_eq!(score, best[0].score);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod access;
+mod chars;
+mod error;
+mod index;
+mod plain;
+mod query;
+mod read;
+mod rowid;
+mod rowid_set;
+mod table;
+mod tokenizer;
+mod varint;
+mod write;
+
+pub use access::Access;
+pub use error::{Error, Result};
+pub use index::Index;
+pub use query::Posting;
+pub use query::bm25::Scored;
+pub use query::matches::{Matches, Phrase};
+pub use query::top_k::TopK;
+pub use rowid::RowId;
+pub use rowid_set::RowIdSet;
+pub use table::{COLUMNS, configure, create, page_size};
+pub use write::{DocNumber, PendingPostings, PostingsBuilder, SegmentPages, SortedPostings};

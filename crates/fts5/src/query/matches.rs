@@ -1,0 +1,210 @@
+//! The rows that hold all phrases of a query and none of those that it excludes.
+
+use super::Posting;
+use crate::read::{Postings, Reader, skip};
+use crate::{Result, RowId};
+
+/// One or more consecutive tokens, as the tokenizer spells them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Phrase {
+    /// The tokens, for example `["full", "text"]`.
+    pub tokens: Vec<String>,
+    /// True if the last token is a prefix.
+    pub is_prefix: bool,
+}
+
+/// The rows that match, in ascending order.
+#[derive(Debug, Default)]
+pub struct Matches {
+    list: Vec<Posting>,
+    /// Count of each phrase but the first, row by row.
+    others: Vec<u32>,
+    /// Number of rows in the whole index that hold each phrase.
+    hits: Vec<usize>,
+    /// What FTS5 was asked for, where it found them.
+    expression: Option<String>,
+}
+
+impl Matches {
+    /// Returns the number of rows.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Returns true if no row matches.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Returns the rows, each with the columns in which it was found.
+    pub fn list(&self) -> &[Posting] {
+        &self.list
+    }
+
+    /// Returns the rowids, in ascending order.
+    pub fn rowids(&self) -> impl Iterator<Item = RowId> + '_ {
+        self.list.iter().map(|found| found.rowid)
+    }
+
+    /// Returns the place of a row in the list.
+    pub fn find(&self, rowid: RowId) -> Option<usize> {
+        self.list.binary_search_by_key(&rowid, |found| found.rowid).ok()
+    }
+
+    /// Returns the count of each phrase in a row.
+    pub(super) fn counts(&self, at: usize) -> impl Iterator<Item = u32> + '_ {
+        let first = self.list.get(at).map(|found| found.occurrences.count());
+        let others = self.hits.len().saturating_sub(1);
+        let others = self.others.get(at * others..(at + 1) * others).unwrap_or_default();
+        first.into_iter().chain(others.iter().copied())
+    }
+
+    /// Returns the number of rows in the whole index that hold each phrase.
+    pub(crate) fn hits(&self) -> &[usize] {
+        &self.hits
+    }
+
+    /// Keeps the rows for which `keep` returns true, given a rowid and the columns it was found in.
+    pub fn try_retain<E>(
+        &mut self,
+        mut keep: impl FnMut(RowId, u8) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let others = self.hits.len().saturating_sub(1);
+        let mut kept = 0;
+        for at in 0..self.list.len() {
+            let Some(found) = self.list.get(at) else { break };
+            if !keep(found.rowid, found.columns())? {
+                continue;
+            }
+            if kept != at {
+                self.list.swap(kept, at);
+                for phrase in 0..others {
+                    self.others.swap(kept * others + phrase, at * others + phrase);
+                }
+            }
+            kept += 1;
+        }
+        self.list.truncate(kept);
+        self.others.truncate(kept * others);
+        Ok(())
+    }
+
+    /// Keeps the rows for which `keep` returns true; it cannot fail.
+    pub fn retain(&mut self, mut keep: impl FnMut(RowId, u8) -> bool) {
+        let kept: Result<(), std::convert::Infallible> =
+            self.try_retain(|rowid, columns| Ok(keep(rowid, columns)));
+        match kept {
+            Ok(()) => {}
+            Err(never) => match never {},
+        }
+    }
+
+    /// Makes matches of rows that were found by other means than phrases, in ascending order, each
+    /// with the columns it was found in.
+    pub fn without_phrases(rows: impl IntoIterator<Item = (RowId, u8)>) -> Matches {
+        let list = rows.into_iter().map(|(rowid, columns)| Posting::bare(rowid, columns)).collect();
+        Matches { list, ..Matches::default() }
+    }
+
+    /// Makes matches of all rows for which FTS5 finds an expression true.
+    pub(crate) fn of_expression(list: Vec<Posting>, expression: String) -> Matches {
+        Matches { list, expression: Some(expression), ..Matches::default() }
+    }
+
+    /// Returns the expression with which FTS5 found them.
+    pub(crate) fn expression(&self) -> Option<&str> {
+        self.expression.as_deref()
+    }
+
+    /// Makes matches of some of the rows of a single phrase, which `hits` rows hold.
+    pub(super) fn some_of(list: Vec<Posting>, hits: usize) -> Matches {
+        Matches { list, hits: vec![hits], ..Matches::default() }
+    }
+
+    /// Removes the rows that hold any of `unwanted` in the columns of `mask`.
+    pub(crate) fn remove(
+        &mut self,
+        reader: &Reader<'_>,
+        unwanted: &[Phrase],
+        mask: u8,
+    ) -> Result<()> {
+        for phrase in unwanted {
+            let Postings { list, .. } =
+                reader.phrase(&phrase.tokens, phrase.is_prefix, mask, Some(&self.list))?;
+            let mut rest = list.as_slice();
+            self.retain(|rowid, _| {
+                rest = rest.get(skip(rest, |other| other.rowid < rowid)..).unwrap_or_default();
+                rest.first().is_none_or(|other| other.rowid != rowid)
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Returns the rows that hold all of `wanted` and none of `unwanted` in the columns of `mask`.
+pub(crate) fn find(
+    reader: &Reader<'_>,
+    wanted: &[Phrase],
+    unwanted: &[Phrase],
+    mask: u8,
+) -> Result<Matches> {
+    // Long phrases are rare: all rows of the longest are listed, of the others only those in it.
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by_key(|at| {
+        let letters = wanted.get(*at).map(|phrase| phrase.tokens.iter().map(String::len).sum());
+        std::cmp::Reverse(letters.unwrap_or(0_usize))
+    });
+    let mut lists: Vec<Postings> = wanted.iter().map(|_| Postings::default()).collect();
+    let mut before: Option<usize> = None;
+    for at in order {
+        let Some(phrase) = wanted.get(at) else { continue };
+        let among = before.and_then(|before| lists.get(before)).map(|list| list.list.as_slice());
+        let found = reader.phrase(&phrase.tokens, phrase.is_prefix, mask, among)?;
+        if let Some(list) = lists.get_mut(at) {
+            *list = found;
+        }
+        before = Some(at);
+    }
+    let mut matches = all_of(lists);
+    matches.remove(reader, unwanted, mask)?;
+    Ok(matches)
+}
+
+/// Intersects the lists of all phrases.
+fn all_of(lists: Vec<Postings>) -> Matches {
+    let hits: Vec<usize> = lists.iter().map(|list| list.hits).collect();
+    let mut lists: Vec<Vec<Posting>> = lists.into_iter().map(|list| list.list).collect();
+    if lists.len() <= 1 {
+        let list = lists.pop().unwrap_or_default();
+        return Matches { list, hits, ..Matches::default() };
+    }
+    let mut matches = Matches { hits, ..Matches::default() };
+    let Some(rarest) = lists.iter().min_by_key(|list| list.len()) else { return matches };
+    let mut rests: Vec<&[Posting]> = lists.iter().map(Vec::as_slice).collect();
+    for wanted in rarest.iter().map(|posting| posting.rowid) {
+        let mut found: Option<Posting> = None;
+        let others = matches.others.len();
+        let mut is_everywhere = true;
+        for rest in &mut rests {
+            *rest = rest.get(skip(rest, |posting| posting.rowid < wanted)..).unwrap_or_default();
+            match rest.first() {
+                Some(same) if same.rowid == wanted => match &mut found {
+                    None => found = Some(*same),
+                    Some(first) => {
+                        first.also(same);
+                        matches.others.push(same.occurrences.count());
+                    }
+                },
+                _ => {
+                    is_everywhere = false;
+                    break;
+                }
+            }
+        }
+        match found.filter(|_| is_everywhere) {
+            Some(found) => matches.list.push(found),
+            None => matches.others.truncate(others),
+        }
+    }
+    matches
+}

@@ -1,0 +1,39 @@
+//! Which rows match a query, and which of them rank highest by BM25.
+
+pub(crate) mod bm25;
+mod bounded_heap;
+pub(crate) mod matches;
+pub(crate) mod top_k;
+
+use crate::RowId;
+use crate::read::Occurrences;
+
+/// A phrase in one row: 16 bytes, because a frequent term has hundreds of thousands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Posting {
+    /// The row.
+    pub rowid: RowId,
+    pub(crate) occurrences: Occurrences,
+}
+
+impl Posting {
+    /// Makes the posting of a row that was not found by a phrase.
+    pub(crate) fn bare(rowid: RowId, columns: u8) -> Posting {
+        Posting { rowid, occurrences: Occurrences::new(0, 0, columns) }
+    }
+
+    /// Returns the mask of the columns in which the row was found.
+    pub fn columns(&self) -> u8 {
+        self.occurrences.columns()
+    }
+
+    /// Adds the columns and the minimum length of another phrase in the same row.
+    pub(crate) fn also(&mut self, other: &Posting) {
+        let (one, other) = (self.occurrences, other.occurrences);
+        self.occurrences = Occurrences::new(
+            one.count(),
+            one.min_length().max(other.min_length()),
+            one.columns() | other.columns(),
+        );
+    }
+}
