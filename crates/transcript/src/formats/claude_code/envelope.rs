@@ -1,35 +1,35 @@
-//! What stands in user text that no user typed, and how a command reads.
+//! Separates what the harness wrote into user messages from what the user typed.
 //!
-//! Claude Code writes commands, their output, reminders, notifications and markers into messages
-//! of the user. The tags and phrases here were counted in real transcripts; a tag that is not
-//! listed is the user's own text.
+//! Claude Code writes commands, their output, reminders, notifications and markers into the user's
+//! messages. The tags and phrases here were counted in real transcripts; a tag that is not listed
+//! is the user's own text.
 
 use std::borrow::Cow;
 
-/// Who a user text comes from.
+/// The author of a user text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Said<'a> {
-    /// The human. The text is what was typed.
+    /// The human. Holds the typed text.
     Prompt(Cow<'a, str>),
     /// The human, as a slash command.
     Command {
         /// `/name args`
         text: String,
-        /// What `/rename` sets.
+        /// The title that `/rename` sets.
         title: Option<String>,
     },
     /// The harness: output, reminders, notifications, caveats.
     Injected(Cow<'a, str>),
-    /// The note that the human stopped the agent.
+    /// A note that the human stopped the agent.
     Interrupt(Cow<'a, str>),
-    /// The text that stands for compacted history.
+    /// The text that replaces compacted history.
     Summary(Cow<'a, str>),
 }
 
-/// Blocks that may stand before a real prompt.
+/// Tags of blocks that may precede a real prompt.
 const GLUED: &[&str] = &["system-reminder", "ide_opened_file", "ide_selection", "ide_diagnostics"];
 
-/// Blocks that are the whole text.
+/// Tags of blocks that make up the whole text.
 const INJECTED: &[&str] = &[
     "local-command-stdout",
     "local-command-stderr",
@@ -45,19 +45,19 @@ const INJECTED: &[&str] = &[
     "goal",
 ];
 
-/// Says who a user text comes from.
+/// Returns the author of a user text.
 pub(super) fn read(text: Cow<'_, str>) -> Said<'_> {
     if let Some(prompt) = without_reminders_behind(&text) {
         return match read(Cow::Owned(prompt.to_owned())) {
             Said::Prompt(prompt) => Said::Prompt(Cow::Owned(prompt.into_owned())),
-            // What has no words but those of the harness is all theirs.
+            // If only the harness's text is left, the whole text is the harness's.
             _ => read_whole(text),
         };
     }
     read_whole(text)
 }
 
-/// A prompt without the reminders that stand behind it; `None` if none do.
+/// Removes trailing reminders from a prompt; `None` if there are none.
 fn without_reminders_behind(text: &str) -> Option<&str> {
     let mut rest = text.trim_end();
     let mut is_less = false;
@@ -113,12 +113,12 @@ fn read_whole(text: Cow<'_, str>) -> Said<'_> {
     })
 }
 
-/// Whether the harness wrote all of it.
+/// Returns true if the harness wrote the whole text.
 pub(super) fn is_injected(text: &str) -> bool {
     !matches!(read(Cow::Borrowed(text)), Said::Prompt(_) | Said::Command { .. })
 }
 
-/// The text inside the first `<tag>…</tag>`.
+/// Returns the text inside the first `<tag>…</tag>`.
 pub(super) fn inner<'t>(text: &'t str, tag: &str) -> Option<&'t str> {
     let mut rest = text;
     loop {
@@ -132,7 +132,7 @@ pub(super) fn inner<'t>(text: &'t str, tag: &str) -> Option<&'t str> {
     }
 }
 
-/// A slash command as it was typed.
+/// Returns a slash command as it was typed.
 fn command(text: &str) -> Option<Said<'static>> {
     let name = inner(text, "command-name").or_else(|| inner(text, "command-message"))?.trim();
     let name = name.strip_prefix('/').unwrap_or(name);
@@ -147,7 +147,7 @@ fn command(text: &str) -> Option<Said<'static>> {
     })
 }
 
-/// The text behind all leading blocks that are not the human's.
+/// Returns the text after all leading blocks that the harness wrote.
 fn without_glued(text: &str) -> &str {
     let mut rest = text;
     while let Some(tag) = tag_of(rest)
@@ -159,7 +159,7 @@ fn without_glued(text: &str) -> &str {
     rest
 }
 
-/// The tag that the text begins with, without its attributes.
+/// Returns the tag that the text begins with, without its attributes.
 fn tag_of(text: &str) -> Option<&str> {
     let text = text.strip_prefix('<')?;
     let end =
@@ -207,7 +207,7 @@ mod tests {
     fn reminders_behind_a_prompt_are_stripped() {
         let text = "fix it\n\n<system-reminder>a</system-reminder>\n<system-reminder>b</system-reminder>\n";
         assert_eq!(prompt(text).as_deref(), Some("fix it"));
-        // What a person quotes in the middle of a prompt is theirs.
+        // Text that a person quotes in the middle of a prompt is the person's.
         let quoted = "why <system-reminder>a</system-reminder> here?";
         assert_eq!(prompt(quoted).as_deref(), Some(quoted));
         assert_eq!(prompt("fix</system-reminder>").as_deref(), Some("fix</system-reminder>"));
