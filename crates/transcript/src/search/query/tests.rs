@@ -1,4 +1,4 @@
-//! What queries mean, and that no text is an error.
+//! Tests the meaning of queries, and that no text is an error.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn read(text: &str) -> Query {
     parse(text, &now()).unwrap()
 }
 
-/// Clauses as they could be typed: `-` not, `*` prefix.
+/// Returns clauses in typed form: `-` negates, `*` is a prefix.
 fn clauses(text: &str) -> Vec<String> {
     let shown = |clause: &Clause| {
         let (dash, star) =
