@@ -1,10 +1,11 @@
-//! A Claude Code session as a context.
+//! Selects the context of a Claude Code session.
 //!
-//! The path is the chain of parents from the last message. A compaction begins a new root, so what
-//! was before it is not on the path; its summary is the user line behind it, and what it preserved
-//! follows that. Claude Code writes one line for each block of a response: they are joined, wherever
-//! they stand, and results of calls in parallel, which hang off their own call, are fetched.
-//! What Claude Code said itself in the model's name is left out. Blocks come in pi's shapes.
+//! The path is the chain of parents from the last message. A compaction begins a new root, so
+//! earlier entries are not on the path; its summary is the user line after it, followed by the
+//! entries that it preserved. Claude Code writes one line for each block of a response: these lines
+//! are joined, wherever they are. The results of parallel calls, each attached to its own call, are
+//! added. Text that Claude Code itself wrote in the model's name is left out. Blocks are returned
+//! in pi's shapes.
 
 mod answer;
 
@@ -19,16 +20,16 @@ use crate::format::{Format, Origin, Part};
 use crate::formats::claude_code::ClaudeCode;
 pub(super) use answer::{Response, What, end, put};
 
-/// What is remembered of a line.
+/// The fields of a line that the plan needs.
 #[derive(Debug)]
 pub(super) struct Piece {
     who: Who,
-    /// The response that it is a block of.
+    /// The response that the line is a block of.
     response: Option<Box<str>>,
     pub(super) model: Option<ModelId>,
     calls: Vec<Box<str>>,
     results: Vec<Box<str>>,
-    /// Of a boundary: the first line that was preserved, and the last line before it.
+    /// For a boundary: the first preserved line, and the last line before the boundary.
     preserved: Option<(Box<str>, Box<str>)>,
 }
 
@@ -39,7 +40,7 @@ enum Who {
     Summary,
     Assistant,
     Boundary,
-    /// Stands in the chain and says nothing to a model.
+    /// Part of the chain, but not shown to a model.
     Nobody,
 }
 
@@ -94,7 +95,7 @@ fn who(entry: &Entry<'_>) -> Who {
         (_, entry::Kind::Compaction(_)) => Who::Boundary,
         ("user", _) if entry.marks.is_compact_summary => Who::Summary,
         ("user", _) => Who::User,
-        // An error, or a word that Claude Code put in.
+        // An error, or text that Claude Code inserted.
         ("assistant", _)
             if entry.model.is_none() && (entry.marks.is_error || entry.marks.is_meta) =>
         {
@@ -122,7 +123,7 @@ pub(super) fn tree(rows: &[Row]) -> Tree {
     for (index, row) in rows.iter().enumerate() {
         parents.push(match &row.parent {
             Parent::Id(id) => by_id.get(&**id).copied(),
-            // Only what belongs to the conversation follows the line before it.
+            // Only a message of the conversation follows the line before it.
             Parent::Unsaid if who(row) != Who::Nobody => before,
             Parent::Unsaid | Parent::Root => None,
         });
@@ -130,7 +131,7 @@ pub(super) fn tree(rows: &[Row]) -> Tree {
             before = Some(index);
         }
     }
-    // In a sub-agent's own file everything is a side chain.
+    // In a sub-agent's own file every line is a sidechain.
     let speaks = |row: &&Row| matches!(who(row), Who::User | Who::Assistant | Who::Queued);
     let is_all_side = rows.iter().filter(speaks).all(|row| row.is_side);
     let leaf = rows.iter().rposition(|row| speaks(&row) && (is_all_side || !row.is_side));
@@ -155,7 +156,7 @@ pub(super) fn plan(rows: &[Row], models: &Models, leaf: Option<usize>, path: &[u
     }
     let mut ids = HashSet::new();
     for (index, row) in rows.iter().enumerate() {
-        // What is written again has the same id.
+        // A line that is written again has the same id.
         let is_new =
             on_path.get(index) == Some(&true) || row.id.as_deref().is_none_or(|id| ids.insert(id));
         if let Some(piece) = piece(row).filter(|_| is_new) {
@@ -168,7 +169,7 @@ pub(super) fn plan(rows: &[Row], models: &Models, leaf: Option<usize>, path: &[u
         }
     }
     let kept = path.first().map(|first| preserved(rows, *first)).unwrap_or_default();
-    // A boundary and its summary come first, then what was preserved, then the rest.
+    // A boundary and its summary come first, then the preserved lines, then the rest.
     let is_head = |row: &&usize| {
         let piece = rows.get(**row).and_then(piece);
         piece.is_some_and(|piece| matches!(piece.who, Who::Boundary | Who::Summary))
@@ -224,7 +225,7 @@ impl Steps<'_> {
         self.done.get(index).copied().unwrap_or_default()
     }
 
-    /// Adds a row, once. Returns whether it was added.
+    /// Adds a row once. Returns true if it was added.
     fn add(&mut self, index: usize, what: What) -> bool {
         let (Some(row), Some(done)) = (self.rows.get(index), self.done.get_mut(index)) else {
             return false;
@@ -237,7 +238,7 @@ impl Steps<'_> {
     }
 }
 
-/// The lines before a boundary that stay, oldest first.
+/// Returns the preserved lines before a boundary, oldest first.
 fn preserved(rows: &[Row], boundary: usize) -> Vec<usize> {
     let said = rows.get(boundary).and_then(piece).and_then(|piece| piece.preserved.as_ref());
     let Some((first, last)) = said else { return Vec::new() };

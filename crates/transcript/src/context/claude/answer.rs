@@ -1,4 +1,4 @@
-//! Messages from the lines of a Claude Code session.
+//! Makes messages from the lines of a Claude Code session.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::format::Format;
 use crate::formats::claude_code::ClaudeCode;
 use crate::json::object::{Object, list};
 
-/// What a line of a plan is for.
+/// The purpose of a line in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::context) enum What {
     User,
@@ -24,18 +24,18 @@ pub(in crate::context) enum What {
     Assistant { begins: bool },
 }
 
-/// A response that is being put together.
+/// A response that is being assembled.
 #[derive(Debug)]
 pub(in crate::context) enum Response {
     Pieces {
         head: Box<RawValue>,
         blocks: Vec<Box<RawValue>>,
     },
-    /// What the boundary said of the context's size.
+    /// The context size in the boundary, in tokens.
     Boundary(Option<u64>),
 }
 
-/// Takes one line of a plan.
+/// Adds one line of a plan.
 pub(in crate::context) fn put(
     what: What,
     line: &str,
@@ -86,7 +86,7 @@ pub(in crate::context) fn put(
             match open {
                 Some(Response::Pieces { head, blocks: all }) => {
                     all.extend(blocks);
-                    // How it ended and what it cost stands in the last piece.
+                    // The stop reason and the usage are in the last piece.
                     if let Some(newest) = object.json() {
                         *head = newest;
                     }
@@ -132,7 +132,7 @@ fn summary(line: &str, tokens: Option<u64>, time: Option<i64>, out: &mut Vec<Mes
     out.extend(plan::message(&message));
 }
 
-/// Says what was put together, if anything was.
+/// Adds the assembled response, if there is one.
 pub(in crate::context) fn end(
     open: &mut Option<Response>,
     maker: &mut Maker,
