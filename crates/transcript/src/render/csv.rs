@@ -1,8 +1,7 @@
 //! Rows of text for spreadsheets (RFC 4180).
 //!
 //! A spreadsheet takes a cell that begins with `=`, `+`, `-`, `@` or a control character for a
-//! formula, also in quotes. Such a cell gets an apostrophe before it, which spreadsheets do not
-//! show.
+//! formula, even in quotes. Such a cell gets a leading apostrophe, which spreadsheets do not show.
 
 use std::io::{self, Write};
 
@@ -23,18 +22,18 @@ pub fn row<'c>(cells: impl IntoIterator<Item = &'c str>, out: &mut dyn Write) ->
     out.write_all(b"\r\n")
 }
 
-/// A moment as spreadsheets read it, UTC.
+/// Formats a time in the form that spreadsheets parse, UTC.
 pub fn time(ms: i64) -> Option<String> {
     super::words::exact(ms)
 }
 
-/// Whether a spreadsheet could take a cell for more than text. White space and what cannot be seen
-/// do not count: some programs leave them out before they look.
+/// Returns true if a spreadsheet could take a cell for a formula. White space and invisible
+/// characters are ignored, because some programs remove them first.
 fn is_formula(cell: &str) -> bool {
     let seen = cell.trim_start_matches(|character: char| {
         character.is_whitespace() || character.is_control() || character == '\u{feff}'
     });
-    // The wide forms are taken for formulas, too, where they can be typed.
+    // Some programs also take the full-width forms for formulas.
     seen.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
         || cell.starts_with(['\t', '\r', '\n', '\0'])
 }
