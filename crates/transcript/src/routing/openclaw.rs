@@ -1,7 +1,7 @@
-//! What an `openclaw.json` says about sessions.
+//! Reads the session settings in an `openclaw.json`.
 //!
 //! That file also holds tokens. Only `session`, `agents.defaults.session` and
-//! `agents.defaults.compaction` are looked at; nothing else is kept, and no message quotes it.
+//! `agents.defaults.compaction` are read; nothing else is kept, and no error message quotes it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,19 +13,19 @@ use super::reset::{ResetMode, ResetRule, ResetType};
 use super::settings::{Compaction, CompactionMode, DmScope, GroupScope, Said, main_key};
 use crate::formats::openclaw::nests_too_deeply;
 
-/// Why it cannot be used.
+/// The reason why the file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigError {
-    /// It is no JSON5.
+    /// The file is not valid JSON5.
     Syntax {
         /// Line and column, from 1 on.
         at: Option<(usize, usize)>,
     },
-    /// Something that is looked at is not what it should be.
+    /// A setting has a wrong value.
     Value {
-        /// Which: `session.dmScope`.
+        /// The setting: `session.dmScope`.
         key: String,
-        /// What it should be.
+        /// The accepted values.
         wanted: String,
     },
 }
@@ -46,7 +46,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// What is looked at. The rest is read over, whatever it is.
+/// The tables that are read. All others are skipped.
 #[derive(Deserialize)]
 struct Root {
     session: Option<Value>,
@@ -64,12 +64,13 @@ struct Defaults {
     compaction: Option<Value>,
 }
 
-/// Reads it. Of a setting in both places, that in `session`, where releases have it, counts.
+/// Reads the settings. If a setting is in both places, that in `session` wins, where releases have
+/// it.
 pub fn read(text: &str) -> Result<Said, ConfigError> {
     if nests_too_deeply(text) {
         return Err(ConfigError::Syntax { at: None });
     }
-    // The reader's own message may quote what stands there.
+    // The parser's own message may quote the file.
     let root: Root =
         json5::from_str(text).map_err(|error| ConfigError::Syntax { at: place(text, &error) })?;
     let defaults = root.agents.and_then(|agents| agents.defaults);
@@ -90,7 +91,7 @@ pub fn read(text: &str) -> Result<Said, ConfigError> {
     Ok(said)
 }
 
-/// Where it stops being JSON5. `None` where it is, and not what was expected.
+/// Returns the position of a syntax error; `None` if the JSON5 is valid and its shape is wrong.
 fn place(text: &str, error: &json5::Error) -> Option<(usize, usize)> {
     use json5::ErrorCode as Code;
     let ends_early = matches!(
@@ -144,7 +145,7 @@ fn resets(reader: &Reader<'_>, said: &mut Said) -> Result<(), ConfigError> {
     }
     if let Some(by_type) = by_type {
         for name in by_type.names() {
-            // Older releases say `dm`.
+            // Older releases write `dm`.
             let known = ResetType::parse(if name == "dm" { "direct" } else { name });
             let (Some(kind), Some(reset)) = (known, by_type.table(name)?) else { continue };
             if name == "dm" && by_type.table("direct")?.is_some() {
@@ -164,7 +165,7 @@ fn resets(reader: &Reader<'_>, said: &mut Said) -> Result<(), ConfigError> {
 }
 
 fn rule(reader: &Reader<'_>) -> Result<ResetRule, ConfigError> {
-    // Development versions called `none` so.
+    // Development versions wrote `manual` for `none`.
     let parse = |word: &str| ResetMode::parse(if word == "manual" { "none" } else { word });
     let hour = match reader.number("atHour")? {
         None => None,
@@ -206,7 +207,7 @@ fn compaction_of(reader: &Reader<'_>) -> Result<Compaction, ConfigError> {
     Ok(compaction)
 }
 
-/// A table, and where it stands.
+/// A table and its path in the file.
 struct Reader<'a> {
     place: String,
     fields: &'a Map<String, Value>,
@@ -223,7 +224,7 @@ impl<'a> Reader<'a> {
         self.fields.keys().map(String::as_str)
     }
 
-    /// What stands there; `null` is nothing.
+    /// Returns the value of a field; `null` counts as absent.
     fn get(&self, name: &str) -> Option<&'a Value> {
         self.fields.get(name).filter(|value| !value.is_null())
     }
@@ -247,7 +248,7 @@ impl<'a> Reader<'a> {
         self.get(name).map(flag).transpose()
     }
 
-    /// A whole number; what stands behind the point is dropped, as releases do.
+    /// Returns a whole number; decimals are cut off, as in releases.
     fn number(&self, name: &str) -> Result<Option<u64>, ConfigError> {
         let number = |value: &Value| {
             let whole = value.as_f64().filter(|number| (0.0..=MOST).contains(number));
@@ -273,7 +274,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Beyond this it is no number of tokens or minutes.
+/// The highest number of tokens or minutes that is accepted.
 const MOST: f64 = 1e12;
 
 #[cfg(test)]
@@ -286,7 +287,7 @@ mod tests {
     fn r62_what_is_taken() {
         let said = read(
             r#"{
-              // A comment, and a comma too many.
+              // A comment, and a trailing comma.
               session: {
                 scope: 'per-sender', mainKey: "Home", dmScope: "per-channel-peer", groupScope: "main",
                 identityLinks: { alice: ["telegram:1", "discord:2"] },
@@ -393,7 +394,7 @@ mod tests {
                 "{text}"
             );
         }
-        // Where the reader's own message would quote it.
+        // The parser's own message would quote the secret.
         for text in [
             "{ agents: 'sk-canary-8842' }",
             "{ agents: { defaults: ['sk-canary-8842'] } }",
