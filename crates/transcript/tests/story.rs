@@ -1,4 +1,4 @@
-//! The story of each rule: what one line tells, and what it keeps to itself.
+//! Tests each rule of the story: what one line shows, and what stays hidden.
 
 #![expect(clippy::unwrap_used, reason = "a line that cannot be read fails the test")]
 
@@ -10,7 +10,7 @@ use quipu_transcript::formats::openclaw::OpenClaw;
 use quipu_transcript::record;
 use quipu_transcript::story::{ItemKind, Outcome, Piece, StoryItem, Telling, tell};
 
-/// What a line tells, in a few words; empty if it tells nothing.
+/// Returns a short form of what a line shows; empty if it shows nothing.
 fn told(format: &dyn Format, line: &str, telling: Telling) -> String {
     let mut said = String::new();
     let origin = Origin::of(Part::Transcript, "a.jsonl");
@@ -270,7 +270,7 @@ fn words_in_the_queue_wait_until_the_session_is_known() {
     let line = r#"{"type":"queue-operation","operation":"enqueue","content":"and tests"}"#;
     claude(line, "");
     assert_eq!(told(&ClaudeCode, line, Telling::FULL), "user: and tests");
-    // What the program queued is not the human's.
+    // Text that the program queued is not the human's.
     let task = r#"{"type":"queue-operation","operation":"enqueue","content":"{\"task_id\":\"a\",\"tool_use_id\":\"t\",\"task_type\":\"local_agent\"}"}"#;
     assert_eq!(told(&ClaudeCode, task, Telling::FULL), "");
 }
@@ -290,7 +290,7 @@ fn thinking_is_told_when_asked_for() {
     assert_eq!(told(&ClaudeCode, line, open), "thinking: hm");
 }
 
-/// pi and OpenClaw write what the client noticed into the place of what the agent said.
+/// pi and OpenClaw write the client's error in the place of the agent's text.
 #[test]
 fn an_aborted_answer_is_a_stop_and_not_words() {
     let line = |content: &str| {
@@ -313,7 +313,7 @@ fn an_aborted_answer_is_a_stop_and_not_words() {
     assert_eq!(tell_it(said), [(false, false, "half an ans".to_owned())]);
 }
 
-/// Lists of files that are told by themselves are not told in the summary, too.
+/// File lists that are shown separately are not shown in the summary too.
 #[test]
 fn lists_of_files_are_told_once() {
     let compaction = quipu_transcript::entry::Compaction {

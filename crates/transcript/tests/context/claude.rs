@@ -1,4 +1,4 @@
-//! Sessions of Claude Code.
+//! Tests sessions of Claude Code.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ fn of(lines: &[Value], at: At<'_>) -> Context {
 fn pieces_of_a_response_are_one_message() {
     let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "Read", "input": {"file_path": id}});
     let answer = |id: &str| json!([{"type": "tool_result", "tool_use_id": id, "content": id, "is_error": id == "t2"}]);
-    // Calls in parallel: each result hangs off its own call, so the path goes past the first.
+    // Parallel calls: each result attaches to its own call, so the path skips the first.
     let lines = [
         user("u1", Value::Null, json!("read both")),
         block(

@@ -1,4 +1,4 @@
-//! Calls and results, put together.
+//! Tests the pairing of calls and results.
 
 use quipu_transcript::context::pairing::{self, Repairs};
 use quipu_transcript::context::{At, Context, Rules};
@@ -24,7 +24,7 @@ fn says(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 
-/// The messages of a session, paired.
+/// Returns the messages of a session, paired.
 fn pair(messages: &[Value]) -> (Context, Repairs) {
     let entries: Vec<Value> =
         messages.iter().map(|message| json!({"type": "message", "message": message})).collect();
@@ -73,7 +73,7 @@ fn r103_what_is_missing_is_said() {
             "content": [{"type": "text", "text": "[openclaw] missing tool result in session history; inserted synthetic error result for transcript repair."}],
             "details": {"openclawSyntheticMissingToolResult": true}, "isError": true, "timestamp": 7})
     );
-    // A call that failed or was stopped never asked.
+    // A call that failed or was stopped gets no result.
     for stop in ["error", "aborted"] {
         let (context, repairs) = pair(&[calls(&["a"], stop), says("go on")]);
         assert_eq!((context.messages.len(), repairs), (2, Repairs::default()));

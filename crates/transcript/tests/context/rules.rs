@@ -1,4 +1,4 @@
-//! Each rule by itself.
+//! Tests each rule by itself.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ fn without(mut entry: Value, key: &str) -> Value {
     entry
 }
 
-/// What is said, in short: texts, summaries, calls and results.
+/// Returns a short form of the messages: texts, summaries, calls and results.
 pub(crate) fn told(context: &Context) -> Vec<String> {
     messages(context)
         .iter()
@@ -76,7 +76,7 @@ fn r90_leaf_rows_move_the_leaf_in_openclaw_only() {
     tells(Rules::OpenClaw, &entries, Some("d"), &["a", "d"]);
     // pi sees entries of an unknown type.
     tells(Rules::Pi, &entries, Some("m"), &["a", "b", "c", "d"]);
-    // The leaf before the first entry: nothing is seen.
+    // The leaf is before the first entry: the context is empty.
     let to_root = json!({"type": "leaf", "id": "n", "parentId": "d", "targetId": null});
     let entries = [entries.as_slice(), &[to_root]].concat();
     tells(Rules::OpenClaw, &entries, None, &[]);
@@ -89,7 +89,7 @@ fn r90_side_rows_are_never_the_leaf() {
         with(user("side", json!("a")), "appendMode", json!("side")),
         user("b", json!("side")),
     ];
-    // What names the row last appended to goes on from the leaf.
+    // A row that names the row last appended to continues from the leaf.
     tells(Rules::OpenClaw, &entries, Some("b"), &["a", "b"]);
     tells(Rules::OpenClaw, &entries[..2], Some("a"), &["a"]);
     tells(Rules::Pi, &entries, Some("b"), &["a", "side", "b"]);
@@ -138,7 +138,7 @@ fn circles_end() {
     let own = [user("a", json!("a"))];
     let ring = [user("a", json!("c")), user("b", json!("a")), user("c", json!("b"))];
     for rules in [Rules::OpenClaw, Rules::Pi] {
-        // The last of two entries with one id counts.
+        // Of two entries with one id, the last wins.
         tells(rules, &twice, Some("a"), &["b", "a"]);
         tells(rules, &own, Some("a"), &["a"]);
         tells(rules, &ring, Some("c"), &["a", "b", "c"]);
@@ -189,13 +189,13 @@ fn a_reset_begins_anew_but_for_what_it_keeps() {
         reset.clone(),
         user("d", json!("z")),
     ];
-    // Only what was said, and results of calls that stay, are kept.
+    // Only messages, and results of kept calls, are kept.
     let kept = ["b", "assistant:exec({})", "toolResult:r1", "d"];
     tells(Rules::OpenClaw, &entries, Some("d"), &kept);
     let mut entries = entries;
     entries[6] = without(reset, "firstKeptEntryId");
     tells(Rules::OpenClaw, &entries, Some("d"), &["d"]);
-    // The model stays what it was.
+    // The model stays the same.
     let context = value(&build(Rules::OpenClaw, &session(&entries), At::Leaf));
     assert_eq!(context["model"], json!({"provider": "p", "modelId": "m"}));
 }
@@ -220,7 +220,7 @@ fn r17_what_a_compaction_stands_for() {
     let summary = "compactionSummary:S";
     tell(compaction(&[("firstKeptEntryId", json!("c"))]), &[summary, "c", "d"]);
     tell(compaction(&[("firstKeptEntryId", json!("nobody"))]), &[summary, "d"]);
-    // Shapes of the documents: they count, or stand for all before them.
+    // Shapes of the documents: they count messages, or replace all earlier ones.
     tell(compaction(&[("compactedCount", json!(1))]), &[summary, "b", "c", "d"]);
     tell(compaction(&[("compactedCount", json!(42))]), &[summary, "d"]);
     tell(compaction(&[]), &[summary, "d"]);
@@ -314,8 +314,8 @@ fn r16_delivery_mirrors_stay() {
         "content": [{"type": "text", "text": "sent"}], "stopReason": "stop"}});
     let entries = [user("a", Value::Null), mirror];
     tells(Rules::OpenClaw, &entries, Some("m"), &["a", "assistant:sent"]);
-    // Both readers take the last answer on the path for the model's, whoever wrote it; so a runtime
-    // says the model it goes on with before its turn, as it has to after any other change.
+    // Both readers take the model of the last answer on the path, whichever program wrote it. So a
+    // runtime sets its model before its turn, as after any other change.
     let lines: Vec<String> = entries.iter().map(Value::to_string).collect();
     for rules in [Rules::OpenClaw, Rules::Pi] {
         let model = build(rules, &lines.join("\n"), At::Leaf).model.unwrap();
