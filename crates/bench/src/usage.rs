@@ -1,7 +1,7 @@
-//! A usage report over a large home, against ccusage on the same files.
+//! Measures a usage report over a large home, against ccusage on the same files.
 //!
-//! Both sides are whole processes and report every day that they know of. quipu also looks for
-//! anything new first, as it does for people.
+//! Both sides are whole processes and report every day in the data. quipu also checks for new data
+//! first, as it does for people.
 
 use std::path::PathBuf;
 
@@ -12,19 +12,19 @@ use crate::import::Beside;
 use crate::measure::{Workplace, best, find_program, median, milliseconds};
 use crate::report::{Report, Target, Unit, note};
 
-/// What to measure.
+/// The parameters of the measurement.
 pub(crate) struct Plan {
     pub(crate) size: u64,
     pub(crate) seed: u64,
     pub(crate) ccusage: Beside,
-    /// Where it is, if it is not on the search path.
+    /// Its path, if it is not on the search path.
     pub(crate) program: Option<PathBuf>,
 }
 
-/// quipu runs so often; ccusage every fifth time, in between.
+/// The number of runs of quipu; ccusage runs every fifth time, in between.
 const ROUNDS: usize = 15;
 
-/// How many milliseconds a report may take.
+/// The longest time of a report, in milliseconds.
 const LONGEST: f64 = 100.0;
 
 pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
@@ -59,7 +59,7 @@ pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
         ("usage daily --no-sync", &without_sync),
         ("usage session", &sessions),
     ] {
-        // As in an import, the best counts: what is more is somebody else's work.
+        // As in an import, the best time counts: longer ones include other programs' work.
         report.row(name, best(times), Unit::Milliseconds, Target::AtMost(LONGEST));
     }
     report.fact("usage daily, middle ms", median(daily.clone()));
@@ -81,7 +81,7 @@ pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
     Ok(report)
 }
 
-/// A number of the last line, which is about everything.
+/// Returns a number of the last line, which has the totals.
 fn total(said: &[u8], field: &str) -> Result<u64> {
     let text = String::from_utf8_lossy(said);
     let last = text.lines().last().context("`quipu usage --json` printed nothing")?;
