@@ -82,7 +82,7 @@ fn conflicts_and_refusals_are_told_to_scripts_and_people() {
     );
     assert_eq!(bad.code, 2, "{bad}");
     assert_eq!(bad.stdout.lines().count(), 1);
-    assert!(bad.stderr.contains("line 2") && bad.stderr.contains("no role"), "{bad}");
+    assert!(bad.stderr.contains("line 2") && bad.stderr.contains("unknown role"), "{bad}");
     assert!(!bad.stderr.contains("secret"), "{bad}");
     assert_eq!(said(&home, &id), ["hello", "kept"]);
 
