@@ -84,7 +84,7 @@ impl Call {
     fn of(call: &StoryCall<'_>, tools: Tools) -> Call {
         let mut notes = Vec::new();
         if call.is_partial {
-            notes.push("cut off while it was written".to_owned());
+            notes.push("cut off while it was being written".to_owned());
         }
         Call {
             id: call.id.as_deref().map(str::to_owned),
@@ -133,7 +133,7 @@ impl Call {
             }
             text.push_str(&result.text);
             if let Some(file) = &result.output_file {
-                self.notes.push(format!("all of it in {}", line(file)));
+                self.notes.push(format!("full output in {}", line(file)));
             }
         }
     }

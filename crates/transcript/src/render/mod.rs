@@ -125,8 +125,8 @@ impl Header {
             ("Tokens", number(self.tokens)),
             ("State", text(&self.state).filter(|state| state != "live")),
             ("Works for", option(&self.parent)),
-            ("Goes on from", option(&self.fork_of)),
-            ("Goes on in", option(&self.continued_in)),
+            ("Continues", option(&self.fork_of)),
+            ("Continued in", option(&self.continued_in)),
             ("Session", text(&self.id)),
         ]
         .into_iter()

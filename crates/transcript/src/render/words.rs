@@ -35,27 +35,27 @@ pub(super) fn exact(ms: i64) -> Option<String> {
 
 /// Describes a compaction on one line.
 pub fn compacted(compaction: &Compaction<'_>) -> String {
-    let mut said = "history was compacted".to_owned();
+    let mut text = "history was compacted".to_owned();
     if let Some(trigger) = &compaction.trigger {
-        said.push_str(&format!(" ({trigger})"));
+        text.push_str(&format!(" ({trigger})"));
     }
     match (compaction.tokens_before, compaction.tokens_after) {
         (Some(before), Some(after)) => {
-            said.push_str(&format!(" · {} → {} tokens", number(before), number(after)));
+            text.push_str(&format!(" · {} → {} tokens", number(before), number(after)));
         }
-        (Some(before), None) => said.push_str(&format!(" · {} tokens", number(before))),
+        (Some(before), None) => text.push_str(&format!(" · {} tokens", number(before))),
         _ => {}
     }
     if let Some(messages) = compaction.compacted_count {
-        said.push_str(&format!(" · {}", count(messages, "message")));
+        text.push_str(&format!(" · {}", count(messages, "message")));
     }
     let files = [("read", &compaction.read_files), ("changed", &compaction.modified_files)];
     for (word, files) in files {
         if !files.is_empty() {
-            said.push_str(&format!(" · {} {word}", count(files.len() as u64, "file")));
+            text.push_str(&format!(" · {} {word}", count(files.len() as u64, "file")));
         }
     }
-    said
+    text
 }
 
 /// The text before an entry whose parent is not in the session.
@@ -73,18 +73,18 @@ pub(super) fn note(item: &StoryItem<'_>) -> String {
 
 /// Describes a line that is too long to be decoded.
 pub(super) fn oversize(bytes: u64) -> String {
-    format!("a line of {} bytes, too long to be read, stands here", number(bytes))
+    format!("a line of {} bytes is too long to be shown here", number(bytes))
 }
 
 /// Describes a rewind.
 pub(super) fn rewound(rewind: &Rewind) -> String {
     match (rewind.to_turn, &rewind.to) {
         (Some(turn), _) if rewind.is_within_turn => {
-            format!("Back inside turn {turn}; what followed was left")
+            format!("Rewound within turn {turn}; the entries above were abandoned")
         }
-        (Some(turn), _) => format!("Back to turn {turn}; what followed it was left"),
-        (None, Some(_)) => "Back to the beginning; what followed was left".to_owned(),
-        (None, None) => "Begins again; what came before was left".to_owned(),
+        (Some(turn), _) => format!("Rewound to turn {turn}; the turns above were abandoned"),
+        (None, Some(_)) => "Rewound to the beginning; the turns above were abandoned".to_owned(),
+        (None, None) => "Started over; the turns above were abandoned".to_owned(),
     }
 }
 
@@ -100,12 +100,12 @@ pub(super) fn ended(outcome: Option<Outcome>) -> Option<&'static str> {
 /// Returns the label of an item that is hidden by default.
 pub(super) fn folded(folded: Folded) -> &'static str {
     match folded {
-        Folded::Meta => "Put in by the program",
-        Folded::Mirror => "Copy of an answer, sent to a chat",
+        Folded::Meta => "Injected by the program",
+        Folded::Mirror => "Copy of an answer that was sent to a chat",
         Folded::Sidechain => "Sub-agent",
         Folded::Summary => "Summary of compacted history",
         Folded::Queued => "Typed while the agent worked",
-        Folded::Unknown => "Of an unknown type",
+        Folded::Unknown => "Unknown type",
         Folded::Bookkeeping => "Bookkeeping",
     }
 }

@@ -145,10 +145,14 @@ impl fmt::Display for QueryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             QueryError::Value { key, value, known } => {
-                write!(f, "`{key}:{value}` is no filter; {key}: takes {}", known.join(", "))
+                write!(
+                    f,
+                    "`{key}:{value}` is not a valid filter; {key}: accepts {}",
+                    known.join(", ")
+                )
             }
             QueryError::Time { key, value } => {
-                write!(f, "`{key}:{value}` names no time; try 3d, yesterday or 2026-11-01")
+                write!(f, "`{key}:{value}` is not a time; try 3d, yesterday or 2026-11-01")
             }
             QueryError::TooLong => {
                 write!(f, "the query is longer than {} KiB", LONGEST >> 10)

@@ -115,7 +115,7 @@ fn claim_transcript(name: &[u8]) -> Claim {
         return Claim::LeaveOut(why);
     }
     if name.ends_with(b".gz") {
-        return Claim::LeaveOut("compressed by somebody else than OpenClaw");
+        return Claim::LeaveOut("compressed by a program other than OpenClaw");
     }
     match archives::transcript(name) {
         Some(_) => Claim::Collect(Part::Transcript),
@@ -379,7 +379,7 @@ mod tests {
             Claim::LeaveOut("checkpoint of a compaction: repeats the transcript"),
         );
         session_file("a.checkpoint.md.jsonl", COLLECT);
-        let foreign = Claim::LeaveOut("compressed by somebody else than OpenClaw");
+        let foreign = Claim::LeaveOut("compressed by a program other than OpenClaw");
         session_file("a.jsonl.deleted.2026-02-04T10-30-00Z.gz", foreign);
         session_file("a.trajectory.jsonl.zst", trajectory);
         session_file("a.trajectory.jsonl.deleted.2026-02-04T10-30-00Z.zst", trajectory);

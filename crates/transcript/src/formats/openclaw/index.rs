@@ -168,15 +168,15 @@ fn take_keys(index: &mut Index, keys: &BTreeMap<String, &RawValue>, all: bool) {
 
 /// Decodes one key.
 fn take(index: &mut Index, key: &str, raw: &RawValue, all: bool) {
-    let Ok(said) = BTreeMap::<String, &RawValue>::deserialize(raw) else {
-        const WHY: &str = "an entry that is no object";
+    let Ok(entry) = BTreeMap::<String, &RawValue>::deserialize(raw) else {
+        const WHY: &str = "an entry that is not an object";
         index.unread.push((key.to_owned(), WHY));
         return bad_field(index, WHY);
     };
     let mut fields = Map::new();
     let mut written = BTreeMap::new();
     let mut odd = BTreeSet::new();
-    for (name, raw) in said {
+    for (name, raw) in entry {
         let is_report = field(&name).is_some_and(|field| field.group == Group::Report);
         let is_left = is_report || name == "skills" || raw.get().len() > LONGEST_VALUE;
         if is_left && !all {

@@ -91,9 +91,9 @@ impl Html {
             out,
             "<section class=\"turn\" id=\"{anchor}\">\n<h2><a href=\"#{anchor}\">Turn {number}</a>{time}</h2>"
         )?;
-        let said = one_line(&clean(&item.words()), CONTENTS_COLUMNS);
-        let said = if said.is_empty() { "(no words)".to_owned() } else { said };
-        self.turns.push((anchor, said));
+        let prompt = one_line(&clean(&item.words()), CONTENTS_COLUMNS);
+        let prompt = if prompt.is_empty() { "(no words)".to_owned() } else { prompt };
+        self.turns.push((anchor, prompt));
         Ok(())
     }
 
@@ -148,7 +148,7 @@ impl Html {
                 self.fold("thinking", "Thinking", &prose::markdown(words), out)
             }
             Piece::Injected(words) => {
-                self.fold("folded", "Put in by the program", &prose::plain(words), out)
+                self.fold("folded", "Injected by the program", &prose::plain(words), out)
             }
             Piece::Image { media_type } => {
                 let of = media_type.as_deref().map(|of| format!(" · {of}")).unwrap_or_default();
@@ -205,7 +205,7 @@ impl Rendering for Html {
                 }
             }
             ItemKind::BranchSummary { summary, .. } => {
-                self.mark("compaction", "◆ A branch was left, with a summary of it", out)?;
+                self.mark("compaction", "◆ A branch was abandoned; its summary:", out)?;
                 if self.telling.compactions {
                     self.fold("summary", "Summary", &prose::markdown(summary), out)?;
                 }
@@ -227,7 +227,7 @@ impl Rendering for Html {
             self.mark("other", &format!("▤ {}", words::oversize(bytes)), out)?;
         }
         if item.is_provisional {
-            self.mark("other", "… this line is not finished yet", out)?;
+            self.mark("other", "… the agent is still writing this line", out)?;
         }
         Ok(())
     }

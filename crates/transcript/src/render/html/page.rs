@@ -66,8 +66,8 @@ pub(super) fn begin(header: &Header, out: &mut dyn Write) -> io::Result<()> {
 /// it beside the story if there is room.
 pub(super) fn end(turns: &[(String, String)], out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"</main>\n<nav id=\"contents\"><div class=\"label\">Contents</div>\n<ol>\n")?;
-    for (anchor, said) in turns {
-        writeln!(out, "<li><a href=\"#{anchor}\">{}</a></li>", escaped(said))?;
+    for (anchor, prompt) in turns {
+        writeln!(out, "<li><a href=\"#{anchor}\">{}</a></li>", escaped(prompt))?;
     }
     out.write_all(b"</ol></nav>\n</body>\n</html>\n")
 }

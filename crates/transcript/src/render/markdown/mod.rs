@@ -61,18 +61,18 @@ impl Markdown {
         notes.extend(words::ended(call.outcome).map(str::to_owned));
         notes.extend(call.subagent.as_ref().map(|id| format!("sub-agent {id}")));
         if call.input.is_none() && call.result.is_none() {
-            let mut said = format!("- {}", code(&call.name));
+            let mut bullet = format!("- {}", code(&call.name));
             if let Some(about) = &call.about {
-                said.push_str(&format!(" {}", code(about)));
+                bullet.push_str(&format!(" {}", code(about)));
             }
             if !notes.is_empty() {
-                said.push_str(&format!(" — *{}*", escape(&notes.join(", "))));
+                bullet.push_str(&format!(" — *{}*", escape(&notes.join(", "))));
             }
             if self.last != Last::Line {
                 writeln!(out)?;
             }
             self.last = Last::Line;
-            return writeln!(out, "{said}");
+            return writeln!(out, "{bullet}");
         }
         let mut summary = format!("<code>{}</code>", html(&call.name));
         if let Some(about) = &call.about {
@@ -116,7 +116,7 @@ impl Markdown {
         match piece {
             Piece::Words(words) => self.words(item, words, out),
             Piece::Thinking(words) => self.details("Thinking", &quoted(words), out),
-            Piece::Injected(words) => self.details("Put in by the program", &quoted(words), out),
+            Piece::Injected(words) => self.details("Injected by the program", &quoted(words), out),
             Piece::Image { media_type } => {
                 let of = media_type.as_deref().map(|of| format!(": {of}")).unwrap_or_default();
                 self.mark(&format!("(a picture{of})"), out)
@@ -192,7 +192,7 @@ impl Rendering for Markdown {
                 }
             }
             ItemKind::BranchSummary { summary, .. } => {
-                self.mark("◆ A branch was left, with a summary of it", out)?;
+                self.mark("◆ A branch was abandoned; its summary:", out)?;
                 if self.telling.compactions {
                     self.details("Summary", &quoted(summary), out)?;
                 }
@@ -214,7 +214,7 @@ impl Rendering for Markdown {
             self.mark(&format!("▤ {}", words::oversize(bytes)), out)?;
         }
         if item.is_provisional {
-            self.mark("… this line is not finished yet", out)?;
+            self.mark("… the agent is still writing this line", out)?;
         }
         Ok(())
     }
