@@ -42,7 +42,7 @@ pub enum Standing {
 
 /// The stored decisions and requests for a message's agent and channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct SenderState {
     /// The decision about the sender.
     pub standing: Option<Standing>,
     /// Pairing requests on the channel, of all senders.
@@ -135,7 +135,7 @@ impl fmt::Display for Why {
 /// Decides about a message. `fresh` is the code for a new request.
 pub fn admit(
     settings: &AdmissionSettings,
-    known: &Known,
+    known: &SenderState,
     inbound: &Inbound,
     fresh: PairingCode,
     now: i64,
@@ -217,7 +217,7 @@ mod tests {
         inbound: &Inbound,
         admission: Admission,
     ) {
-        let known = Known { standing: known, requests: Vec::new() };
+        let known = SenderState { standing: known, requests: Vec::new() };
         assert_eq!(admit(settings, &known, inbound, code(1), NOW), admission, "{inbound:?}");
     }
 
@@ -308,11 +308,11 @@ mod tests {
             code: code(number),
             asked_at,
         };
-        let mut known = Known {
+        let mut known = SenderState {
             standing: None,
             requests: vec![request(1, NOW), request(2, NOW - 5), request(3, NOW - REQUEST_STANDS)],
         };
-        let admit = |known: &Known, sender: &str| {
+        let admit = |known: &SenderState, sender: &str| {
             super::admit(&settings, known, &from(Chat::Direct, sender), code(9), NOW)
         };
         assert_eq!(admit(&known, "2"), Admission::Pair { code: code(2), is_new: false });

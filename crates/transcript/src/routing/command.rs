@@ -103,18 +103,18 @@ mod tests {
 
     #[test]
     fn r72_every_command() {
-        let said = |text: &str| Some(text.to_owned());
+        let some = |text: &str| Some(text.to_owned());
         check("/new", Some(Command::New { message: None }));
-        check(" /NEW  hello\nthere ", Some(Command::New { message: said("hello\nthere") }));
+        check(" /NEW  hello\nthere ", Some(Command::New { message: some("hello\nthere") }));
         check("/reset", Some(Command::Reset { message: None }));
-        check("/reset\nand now", Some(Command::Reset { message: said("and now") }));
+        check("/reset\nand now", Some(Command::Reset { message: some("and now") }));
         check("/sessions", Some(Command::Sessions));
-        check("/session agent:main:main", Some(Command::Session { key: said("agent:main:main") }));
+        check("/session agent:main:main", Some(Command::Session { key: some("agent:main:main") }));
         check("/session", Some(Command::Session { key: None }));
         check("/new@quipu_bot", Some(Command::New { message: None }));
-        check("/Reset@Quipu_Bot now", Some(Command::Reset { message: said("now") }));
+        check("/Reset@Quipu_Bot now", Some(Command::Reset { message: some("now") }));
         check("/sessions@quipu_bot", Some(Command::Sessions));
-        check("/session@quipu_bot main", Some(Command::Session { key: said("main") }));
+        check("/session@quipu_bot main", Some(Command::Session { key: some("main") }));
         for text in ["/new@", "/new@a@b", "/new@a.b", "@quipu_bot /new", "/newer@quipu_bot"] {
             check(text, None);
         }

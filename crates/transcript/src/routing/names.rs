@@ -141,8 +141,8 @@ mod tests {
             assert!(Channel::parse(word).is_err(), "{word}");
         }
         let error = Channel::parse("cron").map_err(|error| error.to_string());
-        let said =
+        let expected =
             "`cron` cannot be the name of a channel: it means something else in a session key";
-        assert_eq!(error, Err(said.to_owned()));
+        assert_eq!(error, Err(expected.to_owned()));
     }
 }

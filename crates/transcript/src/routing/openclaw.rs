@@ -78,17 +78,17 @@ pub fn read(text: &str) -> Result<Said, ConfigError> {
         Some(defaults) => (defaults.session, defaults.compaction),
         None => (None, None),
     };
-    let mut said = Said::default();
+    let mut from_file = Said::default();
     if let Some(value) = &inner {
-        session(&Reader::of("agents.defaults.session", value)?, &mut said)?;
+        session(&Reader::of("agents.defaults.session", value)?, &mut from_file)?;
     }
     if let Some(value) = &root.session {
-        session(&Reader::of("session", value)?, &mut said)?;
+        session(&Reader::of("session", value)?, &mut from_file)?;
     }
     if let Some(value) = &compaction {
-        said.compaction = compaction_of(&Reader::of("agents.defaults.compaction", value)?)?;
+        from_file.compaction = compaction_of(&Reader::of("agents.defaults.compaction", value)?)?;
     }
-    Ok(said)
+    Ok(from_file)
 }
 
 /// Returns the position of a syntax error; `None` if the JSON5 is valid and its shape is wrong.
@@ -109,7 +109,7 @@ fn place(text: &str, error: &json5::Error) -> Option<(usize, usize)> {
     error.position().map(|at| (at.line + 1, at.column + 1))
 }
 
-fn session(reader: &Reader<'_>, said: &mut Said) -> Result<(), ConfigError> {
+fn session(reader: &Reader<'_>, from_file: &mut Said) -> Result<(), ConfigError> {
     if let Some(scope) = reader.text("scope")?
         && scope != "per-sender"
     {
@@ -118,29 +118,31 @@ fn session(reader: &Reader<'_>, said: &mut Said) -> Result<(), ConfigError> {
     }
     if let Some(name) = reader.text("mainKey")? {
         let name = main_key(name).ok_or_else(|| reader.wrong("mainKey", "one word"))?;
-        said.main_key = Some(name);
+        from_file.main_key = Some(name);
     }
-    said.dm_scope = reader.choice("dmScope", DmScope::NAMES, DmScope::parse)?.or(said.dm_scope);
-    said.group_scope =
-        reader.choice("groupScope", GroupScope::NAMES, GroupScope::parse)?.or(said.group_scope);
+    from_file.dm_scope =
+        reader.choice("dmScope", DmScope::NAMES, DmScope::parse)?.or(from_file.dm_scope);
+    from_file.group_scope = reader
+        .choice("groupScope", GroupScope::NAMES, GroupScope::parse)?
+        .or(from_file.group_scope);
     if let Some(links) = reader.table("identityLinks")? {
-        said.identity_links = Some(links_of(&links)?);
+        from_file.identity_links = Some(links_of(&links)?);
     }
-    resets(reader, said)
+    resets(reader, from_file)
 }
 
-fn resets(reader: &Reader<'_>, said: &mut Said) -> Result<(), ConfigError> {
+fn resets(reader: &Reader<'_>, from_file: &mut Said) -> Result<(), ConfigError> {
     let legacy = reader.minutes("idleMinutes")?;
     let base = reader.table("reset")?.map(|reset| rule(&reset)).transpose()?;
     let by_type = reader.table("resetByType")?;
     let has_rules = base.is_some() || by_type.is_some();
     if let Some(base) = base {
-        said.reset = base.over(said.reset);
+        from_file.reset = base.over(from_file.reset);
     }
     if let Some(minutes) = legacy {
-        said.reset.idle_minutes = said.reset.idle_minutes.or(Some(minutes));
+        from_file.reset.idle_minutes = from_file.reset.idle_minutes.or(Some(minutes));
         if !has_rules {
-            said.reset.mode = Some(ResetMode::Idle);
+            from_file.reset.mode = Some(ResetMode::Idle);
         }
     }
     if let Some(by_type) = by_type {
@@ -151,13 +153,13 @@ fn resets(reader: &Reader<'_>, said: &mut Said) -> Result<(), ConfigError> {
             if name == "dm" && by_type.table("direct")?.is_some() {
                 continue;
             }
-            said.reset_by_type.insert(kind, rule(&reset)?);
+            from_file.reset_by_type.insert(kind, rule(&reset)?);
         }
     }
     if let Some(by_channel) = reader.table("resetByChannel")? {
         for name in by_channel.names() {
             if let Some(reset) = by_channel.table(name)? {
-                said.reset_by_channel.insert(name.trim().to_lowercase(), rule(&reset)?);
+                from_file.reset_by_channel.insert(name.trim().to_lowercase(), rule(&reset)?);
             }
         }
     }
@@ -285,7 +287,7 @@ mod tests {
 
     #[test]
     fn r62_what_is_taken() {
-        let said = read(
+        let from_file = read(
             r#"{
               // A comment, and a trailing comma.
               session: {
@@ -303,16 +305,16 @@ mod tests {
             }"#,
         )
         .unwrap();
-        assert_eq!(said.main_key.as_deref(), Some("home"));
-        assert_eq!(said.dm_scope, Some(DmScope::PerChannelPeer));
-        assert_eq!(said.group_scope, Some(GroupScope::Main));
-        assert_eq!(said.identity_links.unwrap()["alice"], ["telegram:1", "discord:2"]);
+        assert_eq!(from_file.main_key.as_deref(), Some("home"));
+        assert_eq!(from_file.dm_scope, Some(DmScope::PerChannelPeer));
+        assert_eq!(from_file.group_scope, Some(GroupScope::Main));
+        assert_eq!(from_file.identity_links.unwrap()["alice"], ["telegram:1", "discord:2"]);
         let rule = |mode, hour, idle_minutes| ResetRule { mode: Some(mode), hour, idle_minutes };
-        assert_eq!(said.reset, rule(ResetMode::Daily, Some(5), Some(90)));
-        assert_eq!(said.reset_by_type[&ResetType::Direct], rule(ResetMode::Idle, None, None));
-        assert_eq!(said.reset_by_type[&ResetType::Group], rule(ResetMode::None, None, None));
-        assert_eq!(said.reset_by_channel["discord"], rule(ResetMode::Idle, None, Some(5)));
-        let compaction = said.compaction;
+        assert_eq!(from_file.reset, rule(ResetMode::Daily, Some(5), Some(90)));
+        assert_eq!(from_file.reset_by_type[&ResetType::Direct], rule(ResetMode::Idle, None, None));
+        assert_eq!(from_file.reset_by_type[&ResetType::Group], rule(ResetMode::None, None, None));
+        assert_eq!(from_file.reset_by_channel["discord"], rule(ResetMode::Idle, None, Some(5)));
+        let compaction = from_file.compaction;
         assert_eq!(compaction.mode, Some(CompactionMode::Safeguard));
         assert_eq!(compaction.reserve_tokens_floor, Some(24000));
         assert_eq!(compaction.memory_flush, Some(true));
@@ -323,10 +325,13 @@ mod tests {
     #[test]
     fn r62_the_documents_have_it_elsewhere() {
         let inner = "agents: { defaults: { session: { dmScope: 'channel-peer', mainKey: 'a' } } }";
-        let said = read(&format!("{{ {inner} }}")).unwrap();
-        assert_eq!(said.dm_scope, Some(DmScope::ChannelPeer));
-        let said = read(&format!("{{ session: {{ dmScope: 'peer' }}, {inner} }}")).unwrap();
-        assert_eq!((said.dm_scope, said.main_key.as_deref()), (Some(DmScope::Peer), Some("a")));
+        let from_file = read(&format!("{{ {inner} }}")).unwrap();
+        assert_eq!(from_file.dm_scope, Some(DmScope::ChannelPeer));
+        let from_file = read(&format!("{{ session: {{ dmScope: 'peer' }}, {inner} }}")).unwrap();
+        assert_eq!(
+            (from_file.dm_scope, from_file.main_key.as_deref()),
+            (Some(DmScope::Peer), Some("a"))
+        );
         assert_eq!(read("{}"), Ok(Said::default()));
         assert_eq!(read("{ session: null, agents: null }"), Ok(Said::default()));
     }
@@ -345,9 +350,9 @@ mod tests {
               }} }},
             }}"#
         );
-        let said = read(&text).unwrap();
-        assert_eq!(said.dm_scope, Some(DmScope::Peer));
-        assert!(!format!("{said:?}").contains("canary"));
+        let from_file = read(&text).unwrap();
+        assert_eq!(from_file.dm_scope, Some(DmScope::Peer));
+        assert!(!format!("{from_file:?}").contains("canary"));
     }
 
     #[test]
@@ -411,9 +416,15 @@ mod tests {
 
     #[test]
     fn r62_idle_minutes_as_older_releases_have_them() {
-        let said = read("{ session: { idleMinutes: 30 } }").unwrap();
-        assert_eq!((said.reset.mode, said.reset.idle_minutes), (Some(ResetMode::Idle), Some(30)));
-        let said = read("{ session: { idleMinutes: 30, reset: { mode: 'daily' } } }").unwrap();
-        assert_eq!((said.reset.mode, said.reset.idle_minutes), (Some(ResetMode::Daily), Some(30)));
+        let from_file = read("{ session: { idleMinutes: 30 } }").unwrap();
+        assert_eq!(
+            (from_file.reset.mode, from_file.reset.idle_minutes),
+            (Some(ResetMode::Idle), Some(30))
+        );
+        let from_file = read("{ session: { idleMinutes: 30, reset: { mode: 'daily' } } }").unwrap();
+        assert_eq!(
+            (from_file.reset.mode, from_file.reset.idle_minutes),
+            (Some(ResetMode::Daily), Some(30))
+        );
     }
 }

@@ -138,26 +138,26 @@ pub struct Said {
 impl Settings {
     /// Returns the settings with those of a file applied over them.
     #[must_use]
-    pub fn with(mut self, said: Said) -> Settings {
-        if let Some(main_key) = said.main_key {
+    pub fn with(mut self, from_file: Said) -> Settings {
+        if let Some(main_key) = from_file.main_key {
             self.main_key = main_key;
         }
-        self.dm_scope = said.dm_scope.unwrap_or(self.dm_scope);
-        self.group_scope = said.group_scope.unwrap_or(self.group_scope);
-        if let Some(identity_links) = said.identity_links {
+        self.dm_scope = from_file.dm_scope.unwrap_or(self.dm_scope);
+        self.group_scope = from_file.group_scope.unwrap_or(self.group_scope);
+        if let Some(identity_links) = from_file.identity_links {
             self.identity_links = identity_links;
         }
-        self.resets.base = said.reset.over(self.resets.base);
-        for (kind, rule) in said.reset_by_type {
+        self.resets.base = from_file.reset.over(self.resets.base);
+        for (kind, rule) in from_file.reset_by_type {
             let below = self.resets.by_type.remove(&kind).unwrap_or_default();
             self.resets.by_type.insert(kind, rule.over(below));
         }
-        for (channel, rule) in said.reset_by_channel {
+        for (channel, rule) in from_file.reset_by_channel {
             let below = self.resets.by_channel.remove(&channel).unwrap_or_default();
             self.resets.by_channel.insert(channel, rule.over(below));
         }
-        self.admission = self.admission.with(said.admission);
-        self.compaction = said.compaction.over(self.compaction);
+        self.admission = self.admission.with(from_file.admission);
+        self.compaction = from_file.compaction.over(self.compaction);
         self
     }
 }

@@ -80,15 +80,15 @@ pub struct SaidAdmission {
 
 impl AdmissionSettings {
     /// Returns the settings with those of a file applied over them.
-    pub(in crate::routing) fn with(mut self, said: SaidAdmission) -> AdmissionSettings {
-        self.direct = said.policies.direct.unwrap_or(self.direct);
-        self.group = said.policies.group.unwrap_or(self.group);
-        for (channel, policies) in said.channels {
+    pub(in crate::routing) fn with(mut self, from_file: SaidAdmission) -> AdmissionSettings {
+        self.direct = from_file.policies.direct.unwrap_or(self.direct);
+        self.group = from_file.policies.group.unwrap_or(self.group);
+        for (channel, policies) in from_file.channels {
             let here = self.channels.entry(channel).or_default();
             here.direct = policies.direct.or(here.direct);
             here.group = policies.group.or(here.group);
         }
-        if let Some(owners) = said.owners {
+        if let Some(owners) = from_file.owners {
             self.owners = owners;
         }
         self
