@@ -18,7 +18,7 @@ use super::tree::Tree;
 use crate::entry::{self, Block, Entry};
 use crate::format::{Format, Origin, Part};
 use crate::formats::claude_code::ClaudeCode;
-pub(super) use answer::{Response, What, end, put};
+pub(super) use answer::{ClaudeStep, Response, end, put};
 
 /// The fields of a line that the plan needs.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ enum Who {
     Assistant,
     Boundary,
     /// Part of the chain, but not shown to a model.
-    Nobody,
+    Hidden,
 }
 
 fn origin() -> Origin {
@@ -99,11 +99,11 @@ fn who(entry: &Entry<'_>) -> Who {
         ("assistant", _)
             if entry.model.is_none() && (entry.marks.is_error || entry.marks.is_meta) =>
         {
-            Who::Nobody
+            Who::Hidden
         }
         ("assistant", _) => Who::Assistant,
         ("attachment", entry::Kind::Message) => Who::Queued,
-        _ => Who::Nobody,
+        _ => Who::Hidden,
     }
 }
 
@@ -115,8 +115,8 @@ fn piece(row: &Row) -> Option<&Piece> {
 }
 
 pub(super) fn tree(rows: &[Row]) -> Tree {
-    let who = |row: &Row| piece(row).map_or(Who::Nobody, |piece| piece.who);
-    let is_entry: Vec<bool> = rows.iter().map(|row| who(row) != Who::Nobody).collect();
+    let who = |row: &Row| piece(row).map_or(Who::Hidden, |piece| piece.who);
+    let is_entry: Vec<bool> = rows.iter().map(|row| who(row) != Who::Hidden).collect();
     let by_id = by_id(rows);
     let mut parents = Vec::with_capacity(rows.len());
     let mut before = None;
@@ -124,10 +124,10 @@ pub(super) fn tree(rows: &[Row]) -> Tree {
         parents.push(match &row.parent {
             Parent::Id(id) => by_id.get(&**id).copied(),
             // Only a message of the conversation follows the line before it.
-            Parent::Unsaid if who(row) != Who::Nobody => before,
+            Parent::Unsaid if who(row) != Who::Hidden => before,
             Parent::Unsaid | Parent::Root => None,
         });
-        if who(row) != Who::Nobody && !row.is_side {
+        if who(row) != Who::Hidden && !row.is_side {
             before = Some(index);
         }
     }
@@ -179,12 +179,12 @@ pub(super) fn plan(rows: &[Row], models: &Models, leaf: Option<usize>, path: &[u
     for index in head.chain(&kept).chain(rest).copied() {
         let Some(piece) = rows.get(index).and_then(piece) else { continue };
         let what = match piece.who {
-            Who::User => What::User,
-            Who::Queued => What::Queued,
-            Who::Boundary => What::Boundary,
-            Who::Summary => What::Summary,
-            Who::Nobody => continue,
-            Who::Assistant => What::Assistant { begins: true },
+            Who::User => ClaudeStep::User,
+            Who::Queued => ClaudeStep::Queued,
+            Who::Boundary => ClaudeStep::Boundary,
+            Who::Summary => ClaudeStep::Summary,
+            Who::Hidden => continue,
+            Who::Assistant => ClaudeStep::Assistant { begins: true },
         };
         if piece.who != Who::Assistant {
             steps.add(index, what);
@@ -199,14 +199,14 @@ pub(super) fn plan(rows: &[Row], models: &Models, leaf: Option<usize>, path: &[u
         let group = group.map_or(&alone[..], Vec::as_slice);
         let mut begins = true;
         for row in group {
-            begins &= !steps.add(*row, What::Assistant { begins });
+            begins &= !steps.add(*row, ClaudeStep::Assistant { begins });
         }
         let pieces = group.iter().filter_map(|row| rows.get(*row).and_then(self::piece));
         for call in pieces.flat_map(|piece| &piece.calls) {
             if let Some(result) = results.get(&**call)
                 && on_path.get(*result) == Some(&false)
             {
-                steps.add(*result, What::User);
+                steps.add(*result, ClaudeStep::User);
             }
         }
     }
@@ -226,22 +226,22 @@ impl Steps<'_> {
     }
 
     /// Adds a row once. Returns true if it was added.
-    fn add(&mut self, index: usize, what: What) -> bool {
+    fn add(&mut self, index: usize, what: ClaudeStep) -> bool {
         let (Some(row), Some(done)) = (self.rows.get(index), self.done.get_mut(index)) else {
             return false;
         };
         if std::mem::replace(done, true) {
             return false;
         }
-        self.out.push_back(Step { line: row.line, what: plan::What::Claude(what), id: None });
+        self.out.push_back(Step { line: row.line, what: plan::StepKind::Claude(what), id: None });
         true
     }
 }
 
 /// Returns the preserved lines before a boundary, oldest first.
 fn preserved(rows: &[Row], boundary: usize) -> Vec<usize> {
-    let said = rows.get(boundary).and_then(piece).and_then(|piece| piece.preserved.as_ref());
-    let Some((first, last)) = said else { return Vec::new() };
+    let ends = rows.get(boundary).and_then(piece).and_then(|piece| piece.preserved.as_ref());
+    let Some((first, last)) = ends else { return Vec::new() };
     let by_id = by_id(rows);
     let mut seen = vec![false; rows.len()];
     let mut kept = Vec::new();

@@ -55,7 +55,7 @@ pub struct Laid {
     /// True if a side entry becomes part of the conversation.
     pub(super) joins: bool,
     /// True if the entry stores its original line when it is changed because a file begins with it.
-    pub(super) tells: bool,
+    pub(super) keeps_original: bool,
     pub(super) what: Written,
 }
 
@@ -90,7 +90,7 @@ pub(super) enum Written {
 impl Laid {
     /// Returns an entry without a source line.
     fn made(id: String, parent: Option<String>, what: Written) -> Laid {
-        Laid { line: None, id, parent, joins: false, tells: false, what }
+        Laid { line: None, id, parent, joins: false, keeps_original: false, what }
     }
 }
 
@@ -104,7 +104,7 @@ impl Session {
             match self.rows.get(*row).map(|row| (row.line, &row.kind)) {
                 Some((line, Kind::Edit(_))) => wanted.push(line),
                 Some((_, Kind::Reset(kept))) => {
-                    let kept = self.said_kept(&tree, &path, place, kept);
+                    let kept = self.explicitly_kept(&tree, &path, place, kept);
                     wanted.extend(kept.iter().filter_map(|row| Some(self.rows.get(*row)?.line)));
                 }
                 _ => {}
@@ -135,7 +135,13 @@ impl Session {
 
     /// Returns the rows of the path that a reset explicitly keeps; of the messages, only those of
     /// the conversation.
-    fn said_kept(&self, tree: &Tree, path: &[usize], place: usize, kept: &Kept) -> Vec<usize> {
+    fn explicitly_kept(
+        &self,
+        tree: &Tree,
+        path: &[usize],
+        place: usize,
+        kept: &Kept,
+    ) -> Vec<usize> {
         let before = path.get(..place).unwrap_or_default();
         let is_spoken = |row: &&usize| {
             let kind = self.rows.get(**row).map(|row| &row.kind);
@@ -261,7 +267,7 @@ impl<'s> Work<'s> {
                     _ => self.laid(*row, self.parent(*row)),
                 };
                 if let Some(laid) = laid.as_mut().filter(|_| first.contains(row)) {
-                    laid.tells = true;
+                    laid.keeps_original = true;
                 }
                 laid
             };
@@ -339,7 +345,7 @@ impl<'s> Work<'s> {
         };
         // A side entry that became part of the conversation.
         let joins = row.is_side && self.links.followers(index) > 0;
-        Some(Laid { line: Some(row.line), id, parent, joins, tells: false, what })
+        Some(Laid { line: Some(row.line), id, parent, joins, keeps_original: false, what })
     }
 
     /// Returns the first entry that the leaf's compaction keeps, if it does not name an id that all
@@ -365,7 +371,7 @@ impl<'s> Work<'s> {
     fn carried(&mut self, began: &Break) -> Vec<Laid> {
         let reset = self.path.get(began.reset).and_then(|row| self.row(*row));
         let Some(Row { kind: Kind::Reset(kept), .. }) = reset else { return Vec::new() };
-        let kept = self.session.said_kept(self.tree, &self.path, began.reset, kept);
+        let kept = self.session.explicitly_kept(self.tree, &self.path, began.reset, kept);
         let kept = self.answered(kept);
         // The kept entries may begin with one that is not written here.
         let first = kept.first().and_then(|row| self.ids.get(*row)).map(str::to_owned);
@@ -383,14 +389,14 @@ impl<'s> Work<'s> {
         let there: Vec<usize> = kept.iter().chain(own).copied().collect();
         let (model, thinking) = self.settings(self.path.get(..began.reset).unwrap_or_default());
         let (own_model, own_thinking) = self.settings(&there);
-        let mut said = Vec::new();
+        let mut repeated = Vec::new();
         if let Some(model) = model.filter(|model| own_model != Some(*model)) {
-            said.extend(self.session.models.get(model).cloned().map(Written::Model));
+            repeated.extend(self.session.models.get(model).cloned().map(Written::Model));
         }
         if thinking != own_thinking {
-            said.push(Written::Thinking(thinking.to_owned()));
+            repeated.push(Written::Thinking(thinking.to_owned()));
         }
-        for what in said {
+        for what in repeated {
             let parent = match (carried.last(), self.path.get(began.start)) {
                 (Some(before), _) => Some(before.id.clone()),
                 (None, Some(start)) => self.parent(*start),
@@ -412,9 +418,9 @@ impl<'s> Work<'s> {
                 let Kind::Message { role, is_bare, .. } = row.kind else { return false };
                 let text = self.texts.get(&row.line).map(|text| row::clean(text));
                 let edit = self.edits.get(index).map(|edit| &**edit);
-                let mut said = Vec::new();
-                maker.message(text.unwrap_or_default(), is_bare, edit, &mut said);
-                for message in said.iter().filter_map(|message| Object::read(message.json())) {
+                let mut messages = Vec::new();
+                maker.message(text.unwrap_or_default(), is_bare, edit, &mut messages);
+                for message in messages.iter().filter_map(|message| Object::read(message.json())) {
                     if role == Role::Result {
                         return shapes::id_of_result(&message)
                             .is_some_and(|id| calls.contains(&id));
@@ -433,8 +439,8 @@ impl<'s> Work<'s> {
         for row in rows.iter().filter_map(|row| self.row(*row)) {
             match &row.kind {
                 Kind::Thinking(level) => thinking = level,
-                Kind::ModelChange(said) | Kind::Message { model: Some(said), .. } => {
-                    model = Some(*said);
+                Kind::ModelChange(id) | Kind::Message { model: Some(id), .. } => {
+                    model = Some(*id);
                 }
                 _ => {}
             }

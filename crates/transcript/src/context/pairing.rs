@@ -57,7 +57,7 @@ pub fn pair(messages: Vec<Message>) -> (Vec<Message>, Repairs) {
     let mut messages: Vec<Option<Message>> = messages.into_iter().map(Some).collect();
     let mut callers: HashMap<usize, Caller> = HashMap::new();
     // For each id, the last message that called it, and the index of the call in it.
-    let mut called: HashMap<String, (usize, usize)> = HashMap::new();
+    let mut last_call: HashMap<String, (usize, usize)> = HashMap::new();
     let mut last = None;
     // The first call of `last` that a result without an id may answer.
     let mut open = 0;
@@ -67,7 +67,7 @@ pub fn pair(messages: Vec<Message>) -> (Vec<Message>, Repairs) {
         match read(message) {
             Some(Part::Calls(caller)) => {
                 for (place, call) in caller.calls.iter().enumerate() {
-                    called.insert(call.id.clone(), (index, place));
+                    last_call.insert(call.id.clone(), (index, place));
                 }
                 callers.insert(index, caller);
                 last = Some(index);
@@ -78,7 +78,7 @@ pub fn pair(messages: Vec<Message>) -> (Vec<Message>, Repairs) {
                     *is = true;
                 }
                 let place = match id {
-                    Some(id) => called.get(&id).copied(),
+                    Some(id) => last_call.get(&id).copied(),
                     None => last.and_then(|last| {
                         let calls = &callers.get(&last)?.calls;
                         let is_open = |place: &usize| {
@@ -213,11 +213,11 @@ fn named(message: Message, id: &str, name: &str) -> Message {
         return message;
     }
     let Some(mut object) = Object::read(message.json()) else { return message };
-    let said = object.text("toolName").map(Cow::into_owned);
-    let has_id = object.text("toolCallId").is_some_and(|said| !said.trim().is_empty());
-    let trimmed = said.as_deref().map(str::trim).filter(|said| !said.is_empty());
+    let tool_name = object.text("toolName").map(Cow::into_owned);
+    let has_id = object.text("toolCallId").is_some_and(|text| !text.trim().is_empty());
+    let trimmed = tool_name.as_deref().map(str::trim).filter(|text| !text.is_empty());
     let wanted = trimmed.or(Some(name).filter(|name| !name.is_empty())).unwrap_or("unknown");
-    if has_id && said.as_deref() == Some(wanted) {
+    if has_id && tool_name.as_deref() == Some(wanted) {
         return message;
     }
     if !has_id {

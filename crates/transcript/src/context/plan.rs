@@ -29,13 +29,13 @@ pub struct Plan {
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) line: usize,
-    pub(super) what: What,
+    pub(super) what: StepKind,
     /// The entry's id, if an edit may refer to it.
     pub(super) id: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum StepKind {
     /// An edit of another entry.
     Edit,
     Message {
@@ -49,14 +49,14 @@ pub(super) enum What {
     Custom,
     BranchSummary,
     Compaction,
-    Claude(claude::What),
+    Claude(claude::ClaudeStep),
 }
 
 impl Step {
     /// Returns the message, if it is written in pi's shape and needs no other change.
     fn quick(&self, line: &str) -> Option<Message> {
         match self.what {
-            What::Message { is_bare: false } => look::message(row::clean(line)),
+            StepKind::Message { is_bare: false } => look::message(row::clean(line)),
             _ => None,
         }
     }
@@ -132,21 +132,21 @@ impl Plan {
             return self.maker.quick(quick, out);
         }
         match step.what {
-            What::Edit => {
+            StepKind::Edit => {
                 let edit = Object::read(line);
                 let replacement = edit.as_ref().and_then(|edit| edit.get("replacement"));
                 self.edits.extend(step.id.zip(replacement.map(ToOwned::to_owned)));
             }
-            What::Message { is_bare } => self.maker.message(line, is_bare, edit, out),
-            What::Kept { is_bare, is_result } => {
+            StepKind::Message { is_bare } => self.maker.message(line, is_bare, edit, out),
+            StepKind::Kept { is_bare, is_result } => {
                 let first = out.len();
                 self.maker.message(line, is_bare, edit, out);
                 self.keep(first, is_result);
             }
-            What::Custom => self.maker.custom(line, edit, out),
-            What::BranchSummary => self.maker.branch_summary(line, edit, out),
-            What::Compaction => self.maker.compaction(line, edit, out),
-            What::Claude(what) => {
+            StepKind::Custom => self.maker.custom(line, edit, out),
+            StepKind::BranchSummary => self.maker.branch_summary(line, edit, out),
+            StepKind::Compaction => self.maker.compaction(line, edit, out),
+            StepKind::Claude(what) => {
                 claude::put(what, line, &mut self.response, &mut self.maker, out);
             }
         }
@@ -197,9 +197,7 @@ pub(super) fn of_path(
     for row in path.iter().filter_map(|row| rows.get(*row)) {
         match &row.kind {
             Kind::Thinking(level) => thinking = level,
-            Kind::ModelChange(said) | Kind::Message { model: Some(said), .. } => {
-                model = Some(*said)
-            }
+            Kind::ModelChange(id) | Kind::Message { model: Some(id), .. } => model = Some(*id),
             _ => {}
         }
     }
@@ -216,23 +214,23 @@ pub(super) fn of_path(
         match &row.kind {
             Kind::Edit(target) => edits.push_back(Step {
                 line: row.line,
-                what: What::Edit,
+                what: StepKind::Edit,
                 id: Some(target.to_string()),
             }),
             Kind::Message { role, is_bare, .. } if is_kept && is_reset => match role {
                 Role::User | Role::Assistant | Role::Result => {
                     let is_result = *role == Role::Result;
-                    steps.push_back(step(What::Kept { is_bare: *is_bare, is_result }));
+                    steps.push_back(step(StepKind::Kept { is_bare: *is_bare, is_result }));
                 }
                 _ => {}
             },
             Kind::Message { role: Role::Missing, .. } => {}
             Kind::Message { is_bare, .. } => {
-                steps.push_back(step(What::Message { is_bare: *is_bare }));
+                steps.push_back(step(StepKind::Message { is_bare: *is_bare }));
             }
-            Kind::Custom if !(is_kept && is_reset) => steps.push_back(step(What::Custom)),
+            Kind::Custom if !(is_kept && is_reset) => steps.push_back(step(StepKind::Custom)),
             Kind::BranchSummary if !(is_kept && is_reset) => {
-                steps.push_back(step(What::BranchSummary));
+                steps.push_back(step(StepKind::BranchSummary));
             }
             // The last compaction replaces earlier ones, even those among the kept entries.
             Kind::Compaction(_)
@@ -241,7 +239,7 @@ pub(super) fn of_path(
                     .and_then(|at| rows.get(at))
                     .is_some_and(|at| at.line == row.line) =>
             {
-                steps.push_back(step(What::Compaction));
+                steps.push_back(step(StepKind::Compaction));
             }
             _ => {}
         }

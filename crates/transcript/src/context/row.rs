@@ -298,8 +298,8 @@ impl Line<'_> {
                 None => Kind::Newer,
             },
             "leaf" => {
-                let place = |said: Option<Nullable<Word<'_>>>| {
-                    said.and_then(|Nullable(id)| match id {
+                let place = |field: Option<Nullable<Word<'_>>>| {
+                    field.and_then(|Nullable(id)| match id {
                         None => Some(None),
                         id => boxed(id).map(Some),
                     })

@@ -158,8 +158,8 @@ pub(super) fn result(
     }
     let own = block.text("toolName").or(block.text("name")).map(Cow::into_owned);
     message.put("toolName", &own.as_deref().or(name).unwrap_or("unknown"));
-    let said = block.some("content").or(block.some("output")).or(block.some("text"));
-    let blocks = said.map(result_blocks).unwrap_or_default();
+    let answer = block.some("content").or(block.some("output")).or(block.some("text"));
+    let blocks = answer.map(result_blocks).unwrap_or_default();
     message.put("content", &blocks);
     let is_error = ["is_error", "isError"]
         .iter()
@@ -172,13 +172,13 @@ pub(super) fn result(
 }
 
 /// Returns the blocks of a tool's answer, which may be a text, a list, or one block.
-pub(super) fn result_blocks(said: &RawValue) -> Vec<Json<'_>> {
-    if let Some(text) = text(said) {
+pub(super) fn result_blocks(answer: &RawValue) -> Vec<Json<'_>> {
+    if let Some(text) = text(answer) {
         return text_block(&text).into_iter().collect();
     }
-    match content(said) {
+    match content(answer) {
         Some(content) => content.blocks,
-        None if said.get().starts_with('{') => vec![Cow::Borrowed(said)],
+        None if answer.get().starts_with('{') => vec![Cow::Borrowed(answer)],
         None => Vec::new(),
     }
 }

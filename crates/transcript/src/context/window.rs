@@ -21,7 +21,7 @@ pub(super) fn window(rows: &[Row], tree: &Tree, path: &[usize]) -> Window {
         return Window { after: path.to_vec(), ..Window::default() };
     };
     let (before, rest) = path.split_at(place);
-    let said = match kind(&place) {
+    let first = match kind(&place) {
         Some(Kind::Compaction(kept) | Kind::Reset(kept)) => first_kept(rows, tree, before, kept),
         _ => before.len(),
     };
@@ -32,7 +32,7 @@ pub(super) fn window(rows: &[Row], tree: &Tree, path: &[usize]) -> Window {
     Window {
         boundary: path.get(place).copied(),
         // The summary brings the system prompt, if there is one.
-        kept: before.iter().skip(said).filter(|row| !is_system(row)).copied().collect(),
+        kept: before.iter().skip(first).filter(|row| !is_system(row)).copied().collect(),
         after: rest.iter().skip(1).copied().collect(),
     }
 }

@@ -125,9 +125,9 @@ impl Writer {
                 return self.message(laid, line, object, *is_bare, edit.as_deref());
             }
             Written::Custom { edit } => {
-                let mut said = Vec::new();
-                self.maker.custom(line, edit.as_deref(), &mut said);
-                match said.first().map(|message| Object::read(message.json())) {
+                let mut messages = Vec::new();
+                self.maker.custom(line, edit.as_deref(), &mut messages);
+                match messages.first().map(|message| Object::read(message.json())) {
                     None => return removed(laid, &object),
                     Some(Some(mut message)) if edit.is_some() => {
                         let content = message.take("content").map(Cow::into_owned);
@@ -168,7 +168,7 @@ impl Writer {
         }
         object.put("id", &laid.id);
         object.put("parentId", &laid.parent);
-        if laid.tells && laid.line.is_some() {
+        if laid.keeps_original && laid.line.is_some() {
             object.put(OWN_LINE, &line);
         }
         text(&object)
@@ -214,9 +214,9 @@ impl Writer {
         is_bare: bool,
         edit: Option<&RawValue>,
     ) -> String {
-        let mut said = Vec::new();
-        self.maker.message(line, is_bare, edit, &mut said);
-        let Some((last, before)) = said.split_last() else { return removed(laid, &object) };
+        let mut messages = Vec::new();
+        self.maker.message(line, is_bare, edit, &mut messages);
+        let Some((last, before)) = messages.split_last() else { return removed(laid, &object) };
         let is_same = !is_bare
             && !laid.joins
             && before.is_empty()
@@ -226,8 +226,8 @@ impl Writer {
         }
         let mut lines = String::new();
         let mut parent = laid.parent.clone();
-        for (number, message) in said.iter().enumerate() {
-            let id = match number + 1 == said.len() {
+        for (number, message) in messages.iter().enumerate() {
+            let id = match number + 1 == messages.len() {
                 true => laid.id.clone(),
                 false => format!("{}-{number}", laid.id),
             };
@@ -259,8 +259,8 @@ impl Writer {
 fn is_placed(laid: &Laid, object: &Object<'_>) -> bool {
     let says_parent = match object.get("parentId") {
         None => false,
-        Some(said) if said.get() == "null" => laid.parent.is_none(),
-        Some(said) => crate::json::object::text(said).as_deref() == laid.parent.as_deref(),
+        Some(written) if written.get() == "null" => laid.parent.is_none(),
+        Some(written) => crate::json::object::text(written).as_deref() == laid.parent.as_deref(),
     };
     says_parent && object.text("id").is_some_and(|id| id == laid.id)
 }
