@@ -147,7 +147,7 @@ fn subagents_are_linked_to_their_parent() {
     );
     let mut spawned = Vec::new();
     each_entry(&session(4), |entry| {
-        spawned.extend(entry.says.iter().filter_map(|said| match said {
+        spawned.extend(entry.says.iter().filter_map(|fact| match fact {
             Says::Spawned { call, agent_id } => Some(format!("{call} {agent_id}")),
             _ => None,
         }));
@@ -563,11 +563,11 @@ fn what_a_sub_agent_said_is_no_record_of_its_own() {
         ids
     };
     let torn = r#"{"type":"progress","uuid":"p","parentUuid":"a","data":{"message":"#;
-    let said = r#"{"type":"user","message":{"role":"user","content":"x"},"uuid":"n","timestamp":"2026-01-12T10:30:00.000Z"}"#;
-    assert_eq!(read(format!("{torn}{said}")), [""; 0], "torn behind the nested message");
-    assert_eq!(read(format!("{torn}{said}}}}}")), ["p"], "not torn");
+    let user_line = r#"{"type":"user","message":{"role":"user","content":"x"},"uuid":"n","timestamp":"2026-01-12T10:30:00.000Z"}"#;
+    assert_eq!(read(format!("{torn}{user_line}")), [""; 0], "torn behind the nested message");
+    assert_eq!(read(format!("{torn}{user_line}}}}}")), ["p"], "not torn");
     // Another record after a torn one names its parent.
-    let other = said.replace(r#""uuid""#, r#""parentUuid":"a","uuid""#);
+    let other = user_line.replace(r#""uuid""#, r#""parentUuid":"a","uuid""#);
     assert_eq!(read(format!("{torn}{other}")), ["n"]);
 }
 
@@ -652,12 +652,12 @@ fn summary_of(entry: &Entry<'_>) -> String {
         format!("response={}/{}", response.id, response.request.as_deref().unwrap_or("?"))
     }));
     words.extend(entry.blocks.iter().map(|piece| format!("[{}]", block(piece))));
-    for said in &entry.says {
-        match said {
+    for fact in &entry.says {
+        match fact {
             // These are on every line and would hide the rest.
             Says::Cwd(_) | Says::ClientVersion(_) | Says::GitBranch(_)
                 if !matches!(entry.kind, Kind::Prompt) => {}
-            said => words.push(format!("{said:?}")),
+            fact => words.push(format!("{fact:?}")),
         }
     }
     words.extend((!entry.problems.is_empty()).then(|| format!("! {}", problems(&entry.problems))));

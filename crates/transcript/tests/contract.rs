@@ -123,9 +123,9 @@ fn every_line_of_every_fixture_decodes() {
             Framing::Lines => bytes.split_inclusive(|byte| *byte == b'\n').collect(),
         };
         for record in records {
-            let said = said_by(format, path, record);
-            assert_eq!(said, said_by(format, path, record), "decoding is pure");
-            entries += said.len();
+            let decoded = decoded_by(format, path, record);
+            assert_eq!(decoded, decoded_by(format, path, record), "decoding is pure");
+            entries += decoded.len();
         }
     });
     assert!(entries > 50);
@@ -291,14 +291,14 @@ proptest! {
     #[test]
     fn any_bytes_decode(line in proptest::collection::vec(any::<u8>(), 0..200)) {
         for_each_part(|format, path| {
-            said_by(format, path, &line);
+            decoded_by(format, path, &line);
         });
     }
 
     #[test]
     fn any_object_decodes(key in "[a-zA-Z]{1,12}", value in "[\\[\\]{}\":,a-z0-9 ]{0,40}") {
         for_each_part(|format, path| {
-            said_by(format, path, format!("{{\"type\":\"message\",\"{key}\":{value}}}").as_bytes());
+            decoded_by(format, path, format!("{{\"type\":\"message\",\"{key}\":{value}}}").as_bytes());
         });
     }
 }
@@ -352,13 +352,13 @@ fn for_each_part(mut look: impl FnMut(&'static dyn Format, &[u8])) {
     });
 }
 
-fn said_by(format: &dyn Format, path: &[u8], record: &[u8]) -> Vec<String> {
-    let mut said = Vec::new();
+fn decoded_by(format: &dyn Format, path: &[u8], record: &[u8]) -> Vec<String> {
+    let mut decoded = Vec::new();
     let problems = record::read(format, &format.origin(path), record, &mut |entry| {
-        said.push(format!("{entry:?}"))
+        decoded.push(format!("{entry:?}"))
     });
-    said.extend(problems.iter().map(|problem| format!("{problem:?}")));
-    said
+    decoded.extend(problems.iter().map(|problem| format!("{problem:?}")));
+    decoded
 }
 
 fn for_each_fixture(mut look: impl FnMut(&'static dyn Format, &[u8], &[u8])) {

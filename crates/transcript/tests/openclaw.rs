@@ -69,12 +69,12 @@ fn r5_a_transcript_needs_no_index() {
 
 #[test]
 fn r10_header_version_as_number_or_string() {
-    for (written, said) in [("3", "3"), ("9", "9"), (r#""0.50.1""#, "0.50.1"), ("999", "999")] {
+    for (written, expected) in [("3", "3"), ("9", "9"), (r#""0.50.1""#, "0.50.1"), ("999", "999")] {
         let line = format!(r#"{{"type":"session","version":{written},"id":"s","cwd":"/a"}}"#);
         check(&line, |entry| {
             assert!(matches!(entry.kind, Kind::Header));
-            assert!(entry.says.contains(&Says::HeaderVersion(said.into())));
-            assert_eq!(has(&entry.problems, ProblemKind::NewerVersion), said == "999");
+            assert!(entry.says.contains(&Says::HeaderVersion(expected.into())));
+            assert_eq!(has(&entry.problems, ProblemKind::NewerVersion), expected == "999");
         });
     }
 }
@@ -310,8 +310,8 @@ fn compact(entry: &Entry<'_>) -> String {
     if let Some(response) = &entry.response {
         write!(line, " response={}", response.id).unwrap();
     }
-    for says in &entry.says {
-        write!(line, " says:{says:?}").unwrap();
+    for fact in &entry.says {
+        write!(line, " says:{fact:?}").unwrap();
     }
     if !entry.problems.is_empty() {
         write!(line, " ! {}", say(&entry.problems)).unwrap();

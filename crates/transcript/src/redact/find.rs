@@ -10,7 +10,7 @@ use super::rules::{Check, RULES, Rule};
 
 /// A secret in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundSecret {
     pub(super) at: Range<usize>,
     /// The index of its rule in [`RULES`].
     pub(super) rule: usize,
@@ -74,7 +74,7 @@ fn pattern(rule: &Rule) -> Option<Regex> {
 }
 
 /// Returns the secrets that the rules find, in no particular order; they may overlap.
-pub(super) fn by_rules(text: &str) -> Vec<Found> {
+pub(super) fn by_rules(text: &str) -> Vec<FoundSecret> {
     let compiled = &*COMPILED;
     let mut asked = [false; RULES.len()];
     if let Some(keywords) = &compiled.keywords {
@@ -92,7 +92,7 @@ pub(super) fn by_rules(text: &str) -> Vec<Found> {
             if let Some(secret) = captures.get(1)
                 && rule.check.holds(secret.as_str())
             {
-                found.push(Found { at: secret.range(), rule: index });
+                found.push(FoundSecret { at: secret.range(), rule: index });
             }
         }
     }
@@ -100,15 +100,15 @@ pub(super) fn by_rules(text: &str) -> Vec<Found> {
 }
 
 /// Returns the beginning of a secret at the end of a text that was cut there.
-pub(super) fn cut(text: &str) -> Option<Found> {
+pub(super) fn cut(text: &str) -> Option<FoundSecret> {
     COMPILED.cuts.iter().find_map(|(rule, pattern)| {
         let secret = pattern.captures(text)?.get(1)?;
-        Some(Found { at: secret.range(), rule: *rule })
+        Some(FoundSecret { at: secret.range(), rule: *rule })
     })
 }
 
 /// Returns the beginning of a secret at the end of a cut text, found by the words before it.
-pub(super) fn cut_by_words(text: &str) -> Option<Found> {
+pub(super) fn cut_by_words(text: &str) -> Option<FoundSecret> {
     static WORDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(
             r#"(?i)(?:password|passwd|passphrase|api[_-]?key|access[_-]?key|secret|token|credential|bearer)[A-Za-z0-9_-]{0,24}["'\\]{0,4}\s{0,4}[:=\s]\s{0,4}["'\\`]{0,4}([^\s"'\\`]+)$"#,
@@ -118,7 +118,7 @@ pub(super) fn cut_by_words(text: &str) -> Option<Found> {
     let secret = WORDS.as_ref()?.captures(text)?.get(1)?;
     let rule = RULES.len().checked_sub(1)?;
     let has_digit = secret.as_str().bytes().any(|byte| byte.is_ascii_digit());
-    has_digit.then(|| Found { at: secret.range(), rule })
+    has_digit.then(|| FoundSecret { at: secret.range(), rule })
 }
 
 /// Returns the placeholders of secrets that were masked before.

@@ -75,8 +75,8 @@ impl Redactor {
             && may_tell(key)
         {
             let start = key.len() + 2;
-            let said = format!("{key}=\"{text}\"");
-            found.extend(find::by_rules(&said).into_iter().filter_map(|mut found| {
+            let assignment = format!("{key}=\"{text}\"");
+            found.extend(find::by_rules(&assignment).into_iter().filter_map(|mut found| {
                 let end = found.at.end.min(start + text.len());
                 found.at = found.at.start.max(start).checked_sub(start)?..end.checked_sub(start)?;
                 (!found.at.is_empty()).then_some(found)

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use aho_corasick::AhoCorasick;
 
-use self::find::Found;
+use self::find::FoundSecret;
 pub use self::rules::{Check, RULES, Rule};
 
 /// Secrets shorter than this, in bytes, are masked only where a rule finds them: they may be
@@ -88,10 +88,10 @@ impl Redactor {
         let found = self.find(body);
         let whole = found.last().filter(|found| found.at.end == body.len());
         let is_rest = |start: usize| match whole {
-            Some(Found { at, .. }) if start == at.start => {
+            Some(FoundSecret { at, .. }) if start == at.start => {
                 !self.known.contains_key(&body[at.clone()])
             }
-            Some(Found { at, .. }) => start < at.start,
+            Some(FoundSecret { at, .. }) => start < at.start,
             None => true,
         };
         if let Some((start, (rule, number))) =
@@ -149,7 +149,7 @@ impl Redactor {
             let end = start + part.len();
             let mut text = String::new();
             let mut at = start;
-            for Found { at: secret, rule } in
+            for FoundSecret { at: secret, rule } in
                 found.iter().filter(|found| found.at.start < end && found.at.end > start)
             {
                 text.push_str(&whole[at..secret.start.max(at)]);
@@ -175,7 +175,7 @@ impl Redactor {
     }
 
     /// Returns the secrets in order, without overlaps.
-    fn find(&mut self, text: &str) -> Vec<Found> {
+    fn find(&mut self, text: &str) -> Vec<FoundSecret> {
         if text.len() < MEMORABLE {
             return Vec::new();
         }
@@ -185,7 +185,7 @@ impl Redactor {
         }
         let mut found = find::by_rules(text);
         if let Some(finder) = &self.finder {
-            found.extend(finder.find_iter(text).map(|at| Found {
+            found.extend(finder.find_iter(text).map(|at| FoundSecret {
                 at: at.range(),
                 rule: self.found_by_finder[at.pattern().as_usize()].0,
             }));
@@ -193,13 +193,13 @@ impl Redactor {
         apart_from_placeholders(text, merge(found))
     }
 
-    fn replace<'t>(&mut self, text: &'t str, found: &[Found]) -> Cow<'t, str> {
+    fn replace<'t>(&mut self, text: &'t str, found: &[FoundSecret]) -> Cow<'t, str> {
         if found.is_empty() {
             return Cow::Borrowed(text);
         }
         let mut masked = String::with_capacity(text.len());
         let mut at = 0;
-        for Found { at: secret, rule } in found {
+        for FoundSecret { at: secret, rule } in found {
             masked.push_str(&text[at..secret.start]);
             masked.push_str(&self.name(&text[secret.clone()], *rule));
             at = secret.end;
@@ -228,7 +228,7 @@ fn placeholder(rule: usize, number: u32) -> String {
 }
 
 /// Removes the placeholders from found ranges: a masked secret is not masked again.
-fn apart_from_placeholders(text: &str, found: Vec<Found>) -> Vec<Found> {
+fn apart_from_placeholders(text: &str, found: Vec<FoundSecret>) -> Vec<FoundSecret> {
     if found.is_empty() {
         return found;
     }
@@ -237,18 +237,18 @@ fn apart_from_placeholders(text: &str, found: Vec<Found>) -> Vec<Found> {
         return found;
     }
     let mut left = Vec::with_capacity(found.len());
-    for Found { at, rule } in found {
+    for FoundSecret { at, rule } in found {
         let mut start = at.start;
         let inside =
             placeholders.iter().filter(|place| place.start < at.end && place.end > at.start);
         for place in inside {
             if place.start > start {
-                left.push(Found { at: start..place.start, rule });
+                left.push(FoundSecret { at: start..place.start, rule });
             }
             start = place.end;
         }
         if start < at.end {
-            left.push(Found { at: start..at.end, rule });
+            left.push(FoundSecret { at: start..at.end, rule });
         }
     }
     left
@@ -262,9 +262,9 @@ fn is_memorable(secret: &str) -> bool {
 }
 
 /// Sorts the secrets; overlapping ones become one, named by the rule that comes first in the list.
-fn merge(mut found: Vec<Found>) -> Vec<Found> {
+fn merge(mut found: Vec<FoundSecret>) -> Vec<FoundSecret> {
     found.sort_by_key(|found| (found.at.start, found.rule));
-    let mut merged: Vec<Found> = Vec::with_capacity(found.len());
+    let mut merged: Vec<FoundSecret> = Vec::with_capacity(found.len());
     for next in found {
         match merged.last_mut() {
             Some(last) if next.at.start < last.at.end => {

@@ -261,7 +261,7 @@ fn placeholders_stay() {
         redactor.settle();
         let twice = redactor.mask(&once).into_owned();
         assert_eq!(once, twice);
-        assert_eq!(Redactor::new().mask(&once), once, "by somebody who knows nothing");
+        assert_eq!(Redactor::new().mask(&once), once, "by a redactor that knows no secrets");
         let cut: String = format!("{once}…");
         assert_eq!(redactor.mask_cut(&cut), cut);
     }

@@ -31,9 +31,9 @@ pub fn about(input: &str, columns: usize) -> Option<String> {
     };
     ABOUT_KEYS.iter().find_map(|key| {
         let value = fields.get(*key)?.get();
-        let words = match serde_json::from_str::<Said<'_>>(value).ok()? {
-            Said::Text(text) => text,
-            Said::List(words) => Cow::Owned(words.join(" ")),
+        let words = match serde_json::from_str::<SummaryValue<'_>>(value).ok()? {
+            SummaryValue::Text(text) => text,
+            SummaryValue::List(words) => Cow::Owned(words.join(" ")),
         };
         let line = one_line(&words, columns);
         (!line.is_empty()).then_some(line)
@@ -43,7 +43,7 @@ pub fn about(input: &str, columns: usize) -> Option<String> {
 /// A value of such a key. A command may be a list of its words.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
-enum Said<'a> {
+enum SummaryValue<'a> {
     Text(#[serde(borrow)] Cow<'a, str>),
     List(Vec<String>),
 }

@@ -119,9 +119,9 @@ fn parent_of<'a>(line: &mut Line<'a>) -> Parent<'a> {
     match line.parent_uuid.take() {
         Some(Nullable(Some(id))) if !id.is_empty() => Parent::Id(id),
         // A boundary is a new root; its logical parent keeps the earlier entries connected.
-        said => match non_empty(line.logical_parent_uuid.take()) {
+        parent => match non_empty(line.logical_parent_uuid.take()) {
             Some(id) => Parent::After(id),
-            None if said.is_some() => Parent::Root,
+            None if parent.is_some() => Parent::Root,
             None => Parent::Unsaid,
         },
     }
@@ -129,25 +129,25 @@ fn parent_of<'a>(line: &mut Line<'a>) -> Parent<'a> {
 
 /// Returns the facts about the session that any line may hold.
 fn session_facts<'a>(origin: &Origin, line: &mut Line<'a>) -> Vec<Says<'a>> {
-    let mut says = Vec::new();
+    let mut facts = Vec::new();
     if let Some(id) = non_empty(line.session_id.take()) {
         match origin.part {
             // The file's name is the id by which a session is resumed.
             Part::Agent | Part::Subagent if origin.parent.as_deref() != Some(&*id) => {
-                says.push(Says::ParentSession(id));
+                facts.push(Says::ParentSession(id));
             }
             Part::Transcript if origin.session.as_deref() != Some(&*id) => {
-                says.push(Says::SessionId(id))
+                facts.push(Says::SessionId(id))
             }
             _ => {}
         }
     }
-    says.extend(non_empty(line.cwd.take()).map(Says::Cwd));
-    says.extend(non_empty(line.version.take()).map(Says::ClientVersion));
-    says.extend(non_empty(line.git_branch.take()).map(Says::GitBranch));
+    facts.extend(non_empty(line.cwd.take()).map(Says::Cwd));
+    facts.extend(non_empty(line.version.take()).map(Says::ClientVersion));
+    facts.extend(non_empty(line.git_branch.take()).map(Says::GitBranch));
     let forked = line.forked_from.take().and_then(|from| from.session_id);
-    says.extend(non_empty(forked).map(Says::ForkOf));
-    says
+    facts.extend(non_empty(forked).map(Says::ForkOf));
+    facts
 }
 
 fn assistant<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
@@ -219,8 +219,8 @@ fn progress<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
         entry.says.push(Says::Spawned { call, agent_id });
     }
     // If a sub-agent's own file is gone, this is the only copy of its text and usage.
-    let heard = data.message.unwrap_or_default().0;
-    let Some(mut message) = heard.message else { return };
+    let nested = data.message.unwrap_or_default().0;
+    let Some(mut message) = nested.message else { return };
     let (usage, id) = (message.usage.take(), non_empty(message.id.take()));
     let model = non_empty(message.model.take());
     let (time, is_error) = (entry.time, entry.marks.is_error);
@@ -237,7 +237,7 @@ fn progress<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
         && model.as_deref() != Some("<synthetic>")
     {
         entry.usage = Some(usage);
-        entry.response = Some(Response { id, request: non_empty(heard.request_id) });
+        entry.response = Some(Response { id, request: non_empty(nested.request_id) });
         entry.model = model;
     }
 }
@@ -333,7 +333,7 @@ fn spawned_task(text: &str) -> Option<Says<'static>> {
 fn note<'a>(entry: &mut Entry<'a>, origin: &Origin, mut line: Box<Line<'a>>) {
     entry.kind = Kind::Note;
     let title = |rank, text: Option<Cow<'a, str>>| text.map(|text| Says::Title(rank, text));
-    let said = match &*entry.type_name {
+    let facts = match &*entry.type_name {
         "summary" => non_empty(line.summary.take())
             .map(|title| Says::Summary { title, leaf: non_empty(line.leaf_uuid) }),
         "last-prompt" => title(TitleRank::LastPrompt, non_empty(line.last_prompt)),
@@ -352,7 +352,7 @@ fn note<'a>(entry: &mut Entry<'a>, origin: &Origin, mut line: Box<Line<'a>>) {
         }),
         _ => None,
     };
-    entry.says.extend(said);
+    entry.says.extend(facts);
 }
 
 #[cfg(test)]

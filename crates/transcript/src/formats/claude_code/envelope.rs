@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 /// The author of a user text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said<'a> {
+pub(super) enum UserText<'a> {
     /// The human. Holds the typed text.
     Prompt(Cow<'a, str>),
     /// The human, as a slash command.
@@ -46,10 +46,10 @@ const INJECTED: &[&str] = &[
 ];
 
 /// Returns the author of a user text.
-pub(super) fn read(text: Cow<'_, str>) -> Said<'_> {
+pub(super) fn read(text: Cow<'_, str>) -> UserText<'_> {
     if let Some(prompt) = without_reminders_behind(&text) {
         return match read(Cow::Owned(prompt.to_owned())) {
-            Said::Prompt(prompt) => Said::Prompt(Cow::Owned(prompt.into_owned())),
+            UserText::Prompt(prompt) => UserText::Prompt(Cow::Owned(prompt.into_owned())),
             // If only the harness's text is left, the whole text is the harness's.
             _ => read_whole(text),
         };
@@ -70,25 +70,25 @@ fn without_reminders_behind(text: &str) -> Option<&str> {
     (is_less && !rest.is_empty()).then_some(rest)
 }
 
-fn read_whole(text: Cow<'_, str>) -> Said<'_> {
+fn read_whole(text: Cow<'_, str>) -> UserText<'_> {
     let body = text.trim_start();
     if !body.starts_with(['<', '[', 'S', 'C', 'T']) {
-        return Said::Prompt(text);
+        return UserText::Prompt(text);
     }
     let rest = without_glued(body);
     if rest.is_empty() {
-        return Said::Injected(text);
+        return UserText::Injected(text);
     }
     if rest.starts_with("[Request interrupted by user") {
-        return Said::Interrupt(text);
+        return UserText::Interrupt(text);
     }
     if rest.starts_with("This session is being continued from a previous conversation") {
-        return Said::Summary(text);
+        return UserText::Summary(text);
     }
     if rest.starts_with("Stop hook feedback:")
         || rest.starts_with("Caveat: The messages below were")
     {
-        return Said::Injected(text);
+        return UserText::Injected(text);
     }
     match tag_of(rest) {
         Some("command-name" | "command-message" | "command-args") => {
@@ -98,16 +98,16 @@ fn read_whole(text: Cow<'_, str>) -> Said<'_> {
         }
         Some("bash-input") => {
             if let Some(input) = inner(rest, "bash-input") {
-                return Said::Prompt(Cow::Owned(format!("! {}", input.trim())));
+                return UserText::Prompt(Cow::Owned(format!("! {}", input.trim())));
             }
         }
-        Some(tag) if INJECTED.contains(&tag) => return Said::Injected(text),
+        Some(tag) if INJECTED.contains(&tag) => return UserText::Injected(text),
         _ => {}
     }
     if rest.len() == body.len() {
-        return Said::Prompt(text);
+        return UserText::Prompt(text);
     }
-    Said::Prompt(match text {
+    UserText::Prompt(match text {
         Cow::Borrowed(text) => Cow::Borrowed(text.get(text.len() - rest.len()..).unwrap_or(text)),
         Cow::Owned(_) => Cow::Owned(rest.to_owned()),
     })
@@ -115,7 +115,7 @@ fn read_whole(text: Cow<'_, str>) -> Said<'_> {
 
 /// Returns true if the harness wrote the whole text.
 pub(super) fn is_injected(text: &str) -> bool {
-    !matches!(read(Cow::Borrowed(text)), Said::Prompt(_) | Said::Command { .. })
+    !matches!(read(Cow::Borrowed(text)), UserText::Prompt(_) | UserText::Command { .. })
 }
 
 /// Returns the text inside the first `<tag>…</tag>`.
@@ -133,7 +133,7 @@ pub(super) fn inner<'t>(text: &'t str, tag: &str) -> Option<&'t str> {
 }
 
 /// Returns a slash command as it was typed.
-fn command(text: &str) -> Option<Said<'static>> {
+fn command(text: &str) -> Option<UserText<'static>> {
     let name = inner(text, "command-name").or_else(|| inner(text, "command-message"))?.trim();
     let name = name.strip_prefix('/').unwrap_or(name);
     if name.is_empty() {
@@ -141,7 +141,7 @@ fn command(text: &str) -> Option<Said<'static>> {
     }
     let args = inner(text, "command-args").unwrap_or_default().trim();
     let text = if args.is_empty() { format!("/{name}") } else { format!("/{name} {args}") };
-    Some(Said::Command {
+    Some(UserText::Command {
         text,
         title: (name == "rename" && !args.is_empty()).then(|| args.to_owned()),
     })
@@ -173,7 +173,7 @@ mod tests {
 
     fn prompt(text: &str) -> Option<String> {
         match read(Cow::Borrowed(text)) {
-            Said::Prompt(text) => Some(text.into_owned()),
+            UserText::Prompt(text) => Some(text.into_owned()),
             _ => None,
         }
     }
@@ -198,9 +198,9 @@ mod tests {
         let text =
             "<system-reminder>a</system-reminder>\n<ide_opened_file>b</ide_opened_file>\nfix it";
         assert_eq!(prompt(text).as_deref(), Some("fix it"));
-        assert_eq!(read(Cow::Owned(text.to_owned())), Said::Prompt(Cow::Borrowed("fix it")));
+        assert_eq!(read(Cow::Owned(text.to_owned())), UserText::Prompt(Cow::Borrowed("fix it")));
         let alone = "<system-reminder>a</system-reminder>\n";
-        assert_eq!(read(Cow::Borrowed(alone)), Said::Injected(Cow::Borrowed(alone)));
+        assert_eq!(read(Cow::Borrowed(alone)), UserText::Injected(Cow::Borrowed(alone)));
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
         for text in both_orders {
             assert_eq!(
                 read(Cow::Borrowed(text)),
-                Said::Command { text: "/review src a".to_owned(), title: None }
+                UserText::Command { text: "/review src a".to_owned(), title: None }
             );
         }
         assert_eq!(prompt("<bash-input>ls -l</bash-input>").as_deref(), Some("! ls -l"));
@@ -238,7 +238,7 @@ mod tests {
         let text = "<command-name>/rename</command-name><command-args>Blue shop</command-args>";
         assert_eq!(
             read(Cow::Borrowed(text)),
-            Said::Command {
+            UserText::Command {
                 text: "/rename Blue shop".to_owned(),
                 title: Some("Blue shop".to_owned())
             }
@@ -255,11 +255,15 @@ mod tests {
             "Stop hook feedback:\n- no",
             "Caveat: The messages below were generated by the user",
         ] {
-            assert_eq!(read(Cow::Borrowed(text)), Said::Injected(Cow::Borrowed(text)), "{text}");
+            assert_eq!(
+                read(Cow::Borrowed(text)),
+                UserText::Injected(Cow::Borrowed(text)),
+                "{text}"
+            );
         }
         let text = "[Request interrupted by user for tool use]";
-        assert_eq!(read(Cow::Borrowed(text)), Said::Interrupt(Cow::Borrowed(text)));
+        assert_eq!(read(Cow::Borrowed(text)), UserText::Interrupt(Cow::Borrowed(text)));
         let text = "This session is being continued from a previous conversation that ran out";
-        assert_eq!(read(Cow::Borrowed(text)), Said::Summary(Cow::Borrowed(text)));
+        assert_eq!(read(Cow::Borrowed(text)), UserText::Summary(Cow::Borrowed(text)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::envelope::{self, Said};
+use super::envelope::{self, UserText};
 use super::line::{Line, ToolUseResultFields};
 use crate::entry::{Block, Entry, Kind, Marks, Role, Says, TitleRank, ToolResult};
 use crate::json::non_empty;
@@ -47,27 +47,27 @@ pub(super) fn open_envelopes(entry: &mut Entry<'_>) -> bool {
         match block {
             Block::Text(text) if text.trim_ascii().is_empty() => {}
             Block::Text(text) => match envelope::read(std::mem::take(text)) {
-                Said::Prompt(said) => {
-                    *text = said;
+                UserText::Prompt(inner) => {
+                    *text = inner;
                     is_typed = true;
                 }
-                Said::Command { text: said, title } => {
-                    *text = Cow::Owned(said);
+                UserText::Command { text: inner, title } => {
+                    *text = Cow::Owned(inner);
                     is_typed = true;
                     entry
                         .says
                         .extend(title.map(|title| Says::Title(TitleRank::Custom, title.into())));
                 }
-                Said::Injected(said) => {
-                    *text = said;
+                UserText::Injected(inner) => {
+                    *text = inner;
                     injected = true;
                 }
-                Said::Interrupt(said) => {
-                    *text = said;
+                UserText::Interrupt(inner) => {
+                    *text = inner;
                     marks.is_interrupt = true;
                 }
-                Said::Summary(said) => {
-                    *text = said;
+                UserText::Summary(inner) => {
+                    *text = inner;
                     marks.is_compact_summary = true;
                 }
             },
