@@ -101,9 +101,11 @@ impl Parsed {
     }
 
     /// Parses the JSON of `to_json`.
-    pub(crate) fn from_json(said: &Value) -> Result<Self> {
+    pub(crate) fn from_json(json: &Value) -> Result<Self> {
         let number = |field: &str| {
-            said[field].as_u64().with_context(|| format!("the parsing pass said no `{field}`"))
+            json[field]
+                .as_u64()
+                .with_context(|| format!("the output of the parsing pass has no `{field}`"))
         };
         Ok(Self {
             wall: Duration::from_nanos(number("wall_ns")?),

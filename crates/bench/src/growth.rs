@@ -53,7 +53,7 @@ fn transcript(n_rewrites: usize, seed: u64, place: &Workplace, report: &mut Repo
             note(&format!("rewrite {rewrite} of {n_rewrites}"));
         }
         let i = changeable[prng.below(changeable.len())];
-        let at = text_start(&originals[i]).context("a line lost its text")?;
+        let at = text_start(&originals[i]).context("a rewritten line has no text")?;
         lines[i] = format!("{}rewrite {rewrite}: {}", &originals[i][..at], &originals[i][at..]);
         bytes_changed += lines[i].len() as u64;
         replace(&path, &lines.concat(), rewrite % 2 == 1)?;
@@ -77,7 +77,7 @@ fn transcript(n_rewrites: usize, seed: u64, place: &Workplace, report: &mut Repo
     report.fact_bytes("ledger after the import", ledger_at_first);
     report.fact_bytes("ledger after the rewrites", ledger_after_rewrites);
     report.fact_bytes("ledger after the rename", ledger_at_last);
-    report.fact("sync after a rewrite, middle ms", median(syncs));
+    report.fact("sync after a rewrite, median ms", median(syncs));
     Ok(ledger_at_last as f64 - ledger_at_first as f64)
 }
 
@@ -117,7 +117,7 @@ fn index(n_rewrites: usize, seed: u64, place: &Workplace, report: &mut Report) -
     report.fact_bytes("bytes read by its rename", renamed.bytes_read);
     report.fact_bytes("ledger before its rewrites", ledger_at_first);
     report.fact_bytes("ledger after its rename", ledger_at_last);
-    report.fact("sync after its rewrite, middle ms", median(syncs));
+    report.fact("sync after its rewrite, median ms", median(syncs));
     Ok(ledger_at_last as f64 - ledger_at_first as f64)
 }
 

@@ -80,7 +80,7 @@ pub(crate) fn run(plan: &Plan<'_>, place: &Workplace) -> Result<Report> {
         peak_memory = peak_memory.max(synced.run.peak_memory);
         last = Some(synced);
         if let Some(program) = &agentsview {
-            note("the same with agentsview");
+            note("importing with agentsview");
             besides.push(milliseconds(place.agentsview(program)?.wall));
         }
     }
@@ -96,7 +96,7 @@ pub(crate) fn run(plan: &Plan<'_>, place: &Workplace) -> Result<Report> {
     let mut report = Report::new("import");
     report.fact("files", seen.n_files);
     report.fact("lines", seen.n_lines);
-    report.fact("lines that are no JSON", seen.n_bad_lines);
+    report.fact("lines that are not JSON", seen.n_bad_lines);
     report.fact_bytes("source", seen.bytes);
     report.fact_bytes("longest line", seen.longest_line);
     report.fact("sources that quipu follows", last.sources);

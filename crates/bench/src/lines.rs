@@ -52,7 +52,7 @@ pub(crate) fn run(n_lines: usize, every: usize, seed: u64, place: &Workplace) ->
     report.fact_bytes("ledger, after the last line", ledger_live);
     report.fact_bytes("ledger, left alone", ledger_settled);
     report.fact_bytes("ledger, imported at once", ledger_at_once);
-    report.fact("sync, middle ms", median(syncs));
+    report.fact("sync, median ms", median(syncs));
     // One session is so small that the empty tables would be the larger half.
     let ratio = ledger_settled.saturating_sub(ledger_empty) as f64 / source as f64;
     report.row("ledger, less an empty one / source", ratio, Unit::Times, Target::AtMost(0.45));

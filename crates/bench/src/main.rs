@@ -291,7 +291,7 @@ fn generate_report(
 fn parse_size(text: &str) -> Result<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: f64 =
-        digits.trim().parse().with_context(|| format!("`{text}` is no size: try 100MB"))?;
+        digits.trim().parse().with_context(|| format!("`{text}` is not a size; try 100MB"))?;
     let factor = match text[digits.len()..].to_ascii_lowercase().as_str() {
         "" | "b" => 1.0,
         "k" | "kb" => 1e3,
@@ -300,10 +300,10 @@ fn parse_size(text: &str) -> Result<u64> {
         "kib" => 1024.0,
         "mib" => 1024.0 * 1024.0,
         "gib" => 1024.0 * 1024.0 * 1024.0,
-        unit => anyhow::bail!("`{unit}` is no unit of size: KB, MB, GB, KiB, MiB or GiB"),
+        unit => anyhow::bail!("`{unit}` is not a unit of size; use KB, MB, GB, KiB, MiB or GiB"),
     };
     let bytes = number * factor;
-    ensure!((1e5..=1e12).contains(&bytes), "a home has between 100KB and 1000GB");
+    ensure!((1e5..=1e12).contains(&bytes), "the size must be between 100KB and 1000GB");
     Ok(bytes as u64)
 }
 

@@ -57,7 +57,7 @@ impl Workplace {
         };
         ensure!(
             quipu.is_file(),
-            "there is no quipu at {}\nhint: build it with `cargo build --release -p quipu`, or name it with --quipu",
+            "no quipu at {}\nhint: build it with `cargo build --release -p quipu`, or name it with --quipu",
             quipu.display()
         );
         // Children run in another folder, so a relative path is resolved here.
@@ -148,16 +148,17 @@ impl Workplace {
         command.args(["sync", "--json"]);
         command.env("QUIPU_LEDGER", self.ledger());
         let run = run(&mut command)?;
-        let said: Map<String, Value> = serde_json::from_slice(&run.stdout).with_context(|| {
-            format!(
-                "`quipu sync --json` must print one JSON object, and printed: {}",
-                String::from_utf8_lossy(&run.stdout)
-            )
-        })?;
-        let number = |field: &str| match said.get(field) {
+        let output: Map<String, Value> =
+            serde_json::from_slice(&run.stdout).with_context(|| {
+                format!(
+                    "`quipu sync --json` must print one JSON object, and printed: {}",
+                    String::from_utf8_lossy(&run.stdout)
+                )
+            })?;
+        let number = |field: &str| match output.get(field) {
             Some(Value::Array(list)) => Ok(list.len() as u64),
             Some(value) if value.is_u64() => Ok(value.as_u64().unwrap_or_default()),
-            _ => bail!("`quipu sync --json` says no number for `{field}`"),
+            _ => bail!("`quipu sync --json` has no number for `{field}`"),
         };
         Ok(Synced {
             sources: number("sources")?,
@@ -269,7 +270,7 @@ fn run(command: &mut Command) -> Result<Finished> {
     command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
     let started = Instant::now();
     let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
-    let ended = child.wait4().with_context(|| format!("lost sight of {name}"))?;
+    let ended = child.wait4().with_context(|| format!("cannot wait for {name}"))?;
     let wall = started.elapsed();
     if !ended.status.success() {
         let mut words = String::from_utf8_lossy(&read_back(&mut stderr)?).into_owned();

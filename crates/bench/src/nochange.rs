@@ -59,9 +59,9 @@ impl Unchanged {
     /// Adds the times themselves.
     pub(crate) fn add_facts(&self, report: &mut Report) {
         report.fact("walk + stat, best ms", best(&self.walks));
-        report.fact("walk + stat, middle ms", median(self.walks.clone()));
+        report.fact("walk + stat, median ms", median(self.walks.clone()));
         report.fact("no-change sync, best ms", best(&self.syncs));
-        report.fact("no-change sync, middle ms", median(self.syncs.clone()));
+        report.fact("no-change sync, median ms", median(self.syncs.clone()));
         report.fact("records added by no change", self.records_added);
     }
 

@@ -63,7 +63,7 @@ pub(crate) fn run(plan: &Plan<'_>, mut place: Workplace) -> Result<Report> {
         let has_target = matches!(name, "sessions" | "show" | "usage");
         let target = if has_target { Target::AtMost(LONGEST) } else { Target::None };
         report.row(name, best(&times), Unit::Milliseconds, target);
-        report.row("  middle of all runs", median(times), Unit::Milliseconds, Target::None);
+        report.row("  median of all runs", median(times), Unit::Milliseconds, Target::None);
     }
     if plan.huge > 0 && plan.home.is_none() {
         exports(plan, &place, &mut report)?;

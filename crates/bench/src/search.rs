@@ -68,7 +68,7 @@ pub(crate) fn run(
         let name = question.name;
         let described = format!("{name}: {} ({hits} hits)", question.quipu.join(" "));
         report.row(described, best(&inside), Unit::Milliseconds, question.target);
-        report.row("  middle of all runs", median(inside), Unit::Milliseconds, Target::None);
+        report.row("  median of all runs", median(inside), Unit::Milliseconds, Target::None);
         report.row("  whole command, with sync", best(&whole), Unit::Milliseconds, Target::None);
         if ripgrep.is_some() {
             report.row("  ripgrep", best(&beside), Unit::Milliseconds, Target::None);
@@ -124,8 +124,9 @@ fn total(found: &Finished) -> u64 {
 
 /// Returns the time that `--timing` printed.
 fn answered_in(found: &Finished) -> Result<f64> {
-    let said = String::from_utf8_lossy(&found.stderr);
-    said.lines()
+    let output = String::from_utf8_lossy(&found.stderr);
+    output
+        .lines()
         .find_map(|line| line.split_once("answered in ")?.1.strip_suffix(" ms")?.parse().ok())
-        .with_context(|| format!("`quipu search --timing` said: {said}"))
+        .with_context(|| format!("`quipu search --timing` printed: {output}"))
 }

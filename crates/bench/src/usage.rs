@@ -36,11 +36,11 @@ pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
     note("usage reports");
     let (mut daily, mut without_sync, mut sessions, mut besides) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut said = Vec::new();
+    let mut output = Vec::new();
     for round in 0..ROUNDS {
         let run = place.quipu(&["usage", "daily", "--json"])?;
         daily.push(milliseconds(run.wall));
-        said = run.stdout;
+        output = run.stdout;
         let run = place.quipu(&["usage", "daily", "--json", "--no-sync"])?;
         without_sync.push(milliseconds(run.wall));
         sessions.push(milliseconds(place.quipu(&["usage", "session"])?.wall));
@@ -52,8 +52,8 @@ pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
     let mut report = Report::new("usage");
     report.fact_bytes("source", import.bytes_read);
     report.fact("records", import.records_added);
-    report.fact("responses", total(&said, "responses")?);
-    report.fact("tokens", total(&said, "total_tokens")?);
+    report.fact("responses", total(&output, "responses")?);
+    report.fact("tokens", total(&output, "total_tokens")?);
     for (name, times) in [
         ("usage daily", &daily),
         ("usage daily --no-sync", &without_sync),
@@ -62,9 +62,9 @@ pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
         // As in an import, the best time counts: longer ones include other programs' work.
         report.row(name, best(times), Unit::Milliseconds, Target::AtMost(LONGEST));
     }
-    report.fact("usage daily, middle ms", median(daily.clone()));
-    report.fact("usage daily --no-sync, middle ms", median(without_sync.clone()));
-    report.fact("usage session, middle ms", median(sessions.clone()));
+    report.fact("usage daily, median ms", median(daily.clone()));
+    report.fact("usage daily --no-sync, median ms", median(without_sync.clone()));
+    report.fact("usage session, median ms", median(sessions.clone()));
     if besides.is_empty() {
         report.fact("ccusage", "not run");
     } else {
@@ -82,11 +82,11 @@ pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
 }
 
 /// Returns a number of the last line, which has the totals.
-fn total(said: &[u8], field: &str) -> Result<u64> {
-    let text = String::from_utf8_lossy(said);
+fn total(output: &[u8], field: &str) -> Result<u64> {
+    let text = String::from_utf8_lossy(output);
     let last = text.lines().last().context("`quipu usage --json` printed nothing")?;
     let line: Value = serde_json::from_str(last)?;
-    line[field].as_u64().with_context(|| format!("`quipu usage --json` says no `{field}`"))
+    line[field].as_u64().with_context(|| format!("`quipu usage --json` has no `{field}`"))
 }
 
 fn ccusage(plan: &Plan) -> Result<Option<PathBuf>> {

@@ -104,13 +104,13 @@ fn pi_takes(
     fs::write(&script, PI)?;
     let run =
         place.program(&plan.node, &[script.as_os_str(), module.as_os_str(), copy.as_os_str()])?;
-    let said: serde_json::Value = serde_json::from_slice(&run.stdout)?;
+    let output: serde_json::Value = serde_json::from_slice(&run.stdout)?;
     ensure!(
-        said["messages"] == messages,
+        output["messages"] == messages,
         "pi's reader gives {} messages, ours {messages}",
-        said["messages"]
+        output["messages"]
     );
-    said["best"].as_f64().context("pi's reader said no time")
+    output["best"].as_f64().context("pi's reader printed no time")
 }
 
 /// Generates a long session: a prompt, then tool calls with their results, then an answer.
