@@ -53,14 +53,14 @@ pub(crate) fn read_head(
 
 /// The reason why a `{` may begin a record, which decides the proof that it needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Because {
-    /// It begins the line or follows a whole record. Any object is a record.
+enum Evidence {
+    /// The `{` begins the line or follows a complete record. Any object is a record.
     InPlace,
     /// The record before it is torn exactly there. It must end where a record can end, and have a
     /// type.
     Torn,
-    /// It is only the next `{`, or looks nested. Its type must also be known to the format.
-    Perhaps,
+    /// The `{` is only the next one, or looks nested. Its type must also be known to the format.
+    Weak,
 }
 
 struct Recovery<'r> {
@@ -135,11 +135,11 @@ impl<'r> Recovery<'r> {
             self.instead = Some(Instead::NotObject);
             return scan.walked();
         }
-        let mut next = Some((start, Because::InPlace));
-        while let Some((at, because)) = next {
+        let mut next = Some((start, Evidence::InPlace));
+        while let Some((at, evidence)) = next {
             next = match self.peek(at) {
                 None => None,
-                Some(b'{') => self.try_at(&mut scan, at, because),
+                Some(b'{') => self.try_at(&mut scan, at, evidence),
                 Some(_) => self.next_brace(at),
             };
         }
@@ -152,14 +152,14 @@ impl<'r> Recovery<'r> {
         &mut self,
         scan: &mut Scan<'_>,
         at: usize,
-        because: Because,
-    ) -> Option<(usize, Because)> {
+        evidence: Evidence,
+    ) -> Option<(usize, Evidence)> {
         let stuck = match scan.run(at) {
             End::Whole(end) => {
-                let is_believed = because == Because::InPlace || self.can_follow(end);
-                if is_believed && self.offer(scan.oddities(), scan.cleaned(), at..end, because) {
+                let is_believed = evidence == Evidence::InPlace || self.can_follow(end);
+                if is_believed && self.offer(scan.oddities(), scan.cleaned(), at..end, evidence) {
                     self.account(at, end);
-                    return Some((self.lost_from, Because::InPlace));
+                    return Some((self.lost_from, Evidence::InPlace));
                 }
                 return self.next_brace(end);
             }
@@ -168,7 +168,7 @@ impl<'r> Recovery<'r> {
         let last_closed = scan.last_closed();
         if stuck >= self.line.len()
             && self.is_cut
-            && self.offer(scan.oddities(), scan.closed(), at..self.line.len(), because)
+            && self.offer(scan.oddities(), scan.closed(), at..self.line.len(), evidence)
         {
             self.account(at, self.line.len());
             return None;
@@ -180,22 +180,22 @@ impl<'r> Recovery<'r> {
             && self.line.get(end..stuck).unwrap_or_default().trim_ascii().is_empty()
             && self.can_follow(stuck)
             && scan.run(start) == End::Whole(end)
-            && self.offer(scan.oddities(), scan.cleaned(), start..end, Because::Perhaps)
+            && self.offer(scan.oddities(), scan.cleaned(), start..end, Evidence::Weak)
         {
             self.account(start, end);
-            return Some((self.lost_from, Because::InPlace));
+            return Some((self.lost_from, Evidence::InPlace));
         }
         if self.has_key(stuck) {
-            return Some((stuck, Because::Torn));
+            return Some((stuck, Evidence::Torn));
         }
         if let Some(brace) = self.brace_before_quote(stuck)
             && brace > at
         {
-            return Some((brace, Because::Torn));
+            return Some((brace, Evidence::Torn));
         }
         let behind = self.filler_end(stuck);
         if self.has_key(behind) {
-            return Some((behind, Because::Torn));
+            return Some((behind, Evidence::Torn));
         }
         self.next_brace(stuck.max(at + 1))
     }
@@ -206,10 +206,10 @@ impl<'r> Recovery<'r> {
         oddities: Oddities,
         json: &[u8],
         part: Range<usize>,
-        because: Because,
+        evidence: Evidence,
     ) -> bool {
         let Ok(mut entry) = self.format.decode(self.origin, json) else { return false };
-        if !because.admits(&entry) {
+        if !evidence.admits(&entry) {
             return false;
         }
         entry.part = (part != (0..self.line.len())).then_some(part);
@@ -246,11 +246,11 @@ impl<'r> Recovery<'r> {
     }
 
     /// Returns the next object with a key.
-    fn next_brace(&self, from: usize) -> Option<(usize, Because)> {
+    fn next_brace(&self, from: usize) -> Option<(usize, Evidence)> {
         memchr::memchr_iter(b'{', self.line.get(from..)?)
             .map(|at| from + at)
             .find(|at| self.has_key(*at))
-            .map(|at| (at, Because::Perhaps))
+            .map(|at| (at, Evidence::Weak))
     }
 
     /// Counts the filler that begins at `from`, and returns its end.
@@ -299,7 +299,7 @@ impl<'r> Recovery<'r> {
             None if self.records == 0 => say(self.leftover, ProblemKind::Opaque, "bytes"),
             None => {
                 say(self.fragments, ProblemKind::Fragment, "bytes before a record");
-                say(self.leftover, ProblemKind::Opaque, "bytes behind the last record");
+                say(self.leftover, ProblemKind::Opaque, "bytes after the last record");
             }
         }
         if self.records > 1 {
@@ -316,15 +316,15 @@ impl<'r> Recovery<'r> {
     }
 }
 
-impl Because {
+impl Evidence {
     fn admits(self, entry: &Entry<'_>) -> bool {
         let has_type = || !entry.problems.iter().any(|problem| problem.kind == ProblemKind::NoType);
         match self {
-            Because::InPlace => true,
-            Because::Torn => has_type(),
+            Evidence::InPlace => true,
+            Evidence::Torn => has_type(),
             // In formats whose records have no type, any nested object looks like a record: a
             // message without its envelope, a prompt without its time.
-            Because::Perhaps => match entry.kind {
+            Evidence::Weak => match entry.kind {
                 Kind::Unknown => false,
                 Kind::Prompt => entry.time.is_some(),
                 // A sub-agent's message inside a progress line has a type and an id, but no parent.

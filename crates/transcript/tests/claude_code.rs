@@ -1,4 +1,4 @@
-//! What the Claude Code format reads from the fixtures, and the requirements it meets, one test
+//! Tests what the Claude Code format decodes from the fixtures, and its requirements, one test
 //! each. The fixtures are laid out as a home folder: see `fixtures/claude-code/README.md`.
 
 use std::fmt::Write as _;

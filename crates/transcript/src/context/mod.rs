@@ -96,7 +96,7 @@ impl Message {
     }
 }
 
-/// What pairing needs to know of a message, so that it is not decoded again.
+/// The facts about a message that pairing needs, so that it is not decoded again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Seen {
     Unread,

@@ -16,7 +16,7 @@ pub(super) struct FoundSecret {
     pub(super) rule: usize,
 }
 
-/// What may precede a word without being part of it: an escape, a colour change, an encoded
+/// Text that may precede a word without being part of it: an escape, a colour change, an encoded
 /// character.
 const EDGE: &str = r"(?:(?-u:\b)|\\[nrtbf]|\x1b\[[0-9;]*m|%[0-9A-Fa-f]{2})";
 
