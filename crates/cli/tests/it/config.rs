@@ -492,7 +492,7 @@ fn r62_wrong_values_of_the_store() {
     exit 2
     --- stderr
     error: cannot use `store.reset.channels.cron` in [HOME]/.config/quipu/config.toml
-      caused by: `cron` cannot be the name of a channel: it means something else in a session key
+      caused by: `cron` cannot be the name of a channel: the word is reserved in session keys
     ");
     snapshot!(refused("[store.admission]\ngroup = 'pairing'"), @r#"
     exit 2

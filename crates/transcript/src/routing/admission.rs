@@ -121,10 +121,10 @@ pub enum Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Why::NoSender => "it does not say who wrote it",
+            Why::NoSender => "it names no sender",
             Why::Denied => "its sender was denied",
             Why::NotApproved => "its sender is not approved",
-            Why::Disabled => "messages of this kind are not taken on this channel",
+            Why::Disabled => "messages of this kind are refused on this channel",
             Why::TooManyRequests => {
                 "its sender is not approved, and too many requests are open on this channel"
             }

@@ -55,7 +55,7 @@ impl Channel {
     pub fn parse(text: &str) -> Result<Channel, BadName> {
         let name = name(text, "channel")?;
         if RESERVED.contains(&name.as_str()) {
-            let why = "it means something else in a session key";
+            let why = "the word is reserved in session keys";
             return Err(BadName { what: "channel", name, why });
         }
         Ok(Channel(name))
@@ -142,7 +142,7 @@ mod tests {
         }
         let error = Channel::parse("cron").map_err(|error| error.to_string());
         let expected =
-            "`cron` cannot be the name of a channel: it means something else in a session key";
+            "`cron` cannot be the name of a channel: the word is reserved in session keys";
         assert_eq!(error, Err(expected.to_owned()));
     }
 }

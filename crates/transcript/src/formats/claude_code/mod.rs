@@ -78,7 +78,7 @@ impl Format for ClaudeCode {
             ),
             (
                 "projects/<slug>/<uuid>/subagents/**/agent-<id>.meta.json",
-                "what each sub-agent is for",
+                "descriptions of sub-agents",
             ),
             ("projects/<slug>/<uuid>/tool-results/*", "tool output too large for the transcript"),
             ("history.jsonl", "every prompt ever typed"),

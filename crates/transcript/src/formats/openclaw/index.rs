@@ -48,7 +48,7 @@ pub(super) fn read_fields(bytes: &[u8], all: bool) -> Index {
             let left =
                 rest.iter().filter(|byte| !byte.is_ascii_whitespace() && **byte != 0).count();
             if left > 0 {
-                let detail = format!("{left} bytes behind its end");
+                let detail = format!("{left} bytes after its end");
                 index.problems.push(Problem::new(ProblemKind::IndexDamaged, detail));
             }
             take_keys(&mut index, &keys, all);

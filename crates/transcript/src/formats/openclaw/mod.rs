@@ -117,7 +117,7 @@ impl Format for OpenClaw {
                 "agents/<agent>/agent/openclaw-agent.sqlite",
                 "transcripts and keys of releases since 2026.7.2",
             ),
-            ("agents/<agent>/sessions/sessions.json", "which key leads to which session"),
+            ("agents/<agent>/sessions/sessions.json", "map from keys to sessions"),
             ("agents/<agent>/sessions/<session>-topic-<thread>.jsonl", "transcripts of one thread"),
             (
                 "agents/<agent>/sessions/<session>.jsonl.reset.<time>",
@@ -138,9 +138,9 @@ impl Format for OpenClaw {
                 "the same, in a folder of their own; also below an agent",
             ),
             ("agents/<agent>/sessions/cold/<hash>.jsonl.zst", "transcripts no longer used"),
-            ("*.zst", "each of the above, compressed; given back decompressed"),
+            ("*.zst", "each of the above, compressed; restored decompressed"),
             ("cron/jobs.json", "scheduled jobs; every version is kept"),
-            ("cron/runs/<job>.jsonl", "what scheduled jobs did"),
+            ("cron/runs/<job>.jsonl", "runs of scheduled jobs"),
             ("cron/**/*.migrated", "the same, from before a move into a database"),
             ("workspace/MEMORY.md, memory/**/*.md", "memory notes; every version is kept"),
             (
