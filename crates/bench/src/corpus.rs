@@ -1,7 +1,7 @@
-//! The files of a home that are measured, and the two bare passes over them that
-//! quipu is compared with: walk + stat, and parsing every line.
+//! The measured files of a home, and the two bare passes over them that quipu is compared with:
+//! walk + stat, and parsing every line.
 //!
-//! Knows only folder names; whatever else stands in a home is never opened.
+//! Knows only folder names; no other file in a home is opened.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// Whether the file is JSON lines: a transcript, or one kept under a longer name.
+    /// Returns true if the file is JSON lines: a transcript, or one under a longer name.
     pub(crate) fn is_lines(&self) -> bool {
         self.name().contains(".jsonl")
     }
@@ -29,7 +29,7 @@ impl File {
         self.path.file_name().unwrap_or_default().to_string_lossy()
     }
 
-    /// Whether a ledger of sessions keeps this file.
+    /// Returns true if a ledger of sessions stores this file.
     fn is_source(&self) -> bool {
         let name = self.name();
         let parent = self.path.parent().and_then(Path::file_name);
@@ -60,7 +60,7 @@ pub(crate) fn walk(folder: &Path) -> Result<Vec<File>> {
     Ok(files)
 }
 
-/// Returns the files of `home` that a ledger of sessions keeps, in order of path.
+/// Returns the files of `home` that a ledger of sessions stores, in order of path.
 pub(crate) fn sources(home: &Path) -> Result<Vec<File>> {
     let mut files = Vec::new();
     for root in ROOTS {
@@ -77,7 +77,7 @@ pub(crate) fn sources(home: &Path) -> Result<Vec<File>> {
     Ok(files)
 }
 
-/// What the parsing pass saw.
+/// The counts of the parsing pass.
 pub(crate) struct Parsed {
     pub(crate) wall: Duration,
     pub(crate) n_files: u64,
@@ -88,7 +88,7 @@ pub(crate) struct Parsed {
 }
 
 impl Parsed {
-    /// The form in which the child that parsed tells it to its parent.
+    /// Returns the counts as JSON, which the parsing child passes to its parent.
     pub(crate) fn to_json(&self) -> Value {
         json!({
             "wall_ns": self.wall.as_nanos() as u64,
@@ -100,10 +100,12 @@ impl Parsed {
         })
     }
 
-    /// Reads what `to_json` wrote.
-    pub(crate) fn from_json(said: &Value) -> Result<Self> {
+    /// Parses the JSON of `to_json`.
+    pub(crate) fn from_json(json: &Value) -> Result<Self> {
         let number = |field: &str| {
-            said[field].as_u64().with_context(|| format!("the parsing pass said no `{field}`"))
+            json[field]
+                .as_u64()
+                .with_context(|| format!("the output of the parsing pass has no `{field}`"))
         };
         Ok(Self {
             wall: Duration::from_nanos(number("wall_ns")?),
@@ -157,7 +159,7 @@ pub(crate) fn parse_every_line(home: &Path) -> Result<Parsed> {
     Ok(parsed)
 }
 
-/// Copies the sources of `from` below `to`; returns how many there were.
+/// Copies the sources of `from` below `to`; returns their number.
 pub(crate) fn copy_sources(from: &Path, to: &Path) -> Result<usize> {
     let files = sources(from)?;
     for file in &files {

@@ -1,7 +1,7 @@
-//! How much a ledger grows when a source is rewritten again and again.
+//! Measures how much a ledger grows when a source is rewritten repeatedly.
 //!
-//! Each subject (a transcript, an index) is one function that gives a file its first state, then
-//! changes a little of it each time, and returns by how much the ledger grew.
+//! Each subject (a transcript, an index) is one function that writes a file, then changes a little
+//! of it each time, and returns the growth of the ledger.
 
 use std::fs;
 use std::path::Path;
@@ -12,16 +12,16 @@ use crate::generate::{self, Prng};
 use crate::measure::{Workplace, median, milliseconds};
 use crate::report::{Report, Target, Unit, note};
 
-/// Size of the transcript that is rewritten.
+/// The size in bytes of the rewritten transcript.
 const TRANSCRIPT_BYTES: usize = 5_000_000;
 
-/// Size of the index that is rewritten, and what one of its entries takes in the wild: nearly all
-/// of it is a report on the prompt.
+/// The size in bytes of the rewritten index, and of a real entry; nearly all of an entry is a
+/// report on the prompt.
 const INDEX_BYTES: usize = 5_000_000;
 const INDEX_ENTRY: usize = 58_000;
 
-/// Rewrites a transcript and an index `n_rewrites` times each, a little each time, with a sync after
-/// each, and renames them.
+/// Rewrites a transcript and an index `n_rewrites` times each, a little each time, with a sync
+/// after each, and then renames them.
 pub(crate) fn run(n_rewrites: usize, seed: u64, place: &Workplace) -> Result<Report> {
     let mut report = Report::new("growth");
     let transcript = transcript(n_rewrites, seed, place, &mut report)?;
@@ -39,7 +39,7 @@ fn transcript(n_rewrites: usize, seed: u64, place: &Workplace, report: &mut Repo
     fs::write(&path, lines.concat())?;
     place.remove_ledger()?;
     place.sync()?;
-    // What an import leaves for the next sync is done before the growth is counted.
+    // The work that an import leaves for the next sync is done before the growth is counted.
     place.sync()?;
     let ledger_at_first = place.ledger_bytes()?;
 
@@ -53,7 +53,7 @@ fn transcript(n_rewrites: usize, seed: u64, place: &Workplace, report: &mut Repo
             note(&format!("rewrite {rewrite} of {n_rewrites}"));
         }
         let i = changeable[prng.below(changeable.len())];
-        let at = text_start(&originals[i]).context("a line lost its text")?;
+        let at = text_start(&originals[i]).context("a rewritten line has no text")?;
         lines[i] = format!("{}rewrite {rewrite}: {}", &originals[i][..at], &originals[i][at..]);
         bytes_changed += lines[i].len() as u64;
         replace(&path, &lines.concat(), rewrite % 2 == 1)?;
@@ -77,7 +77,7 @@ fn transcript(n_rewrites: usize, seed: u64, place: &Workplace, report: &mut Repo
     report.fact_bytes("ledger after the import", ledger_at_first);
     report.fact_bytes("ledger after the rewrites", ledger_after_rewrites);
     report.fact_bytes("ledger after the rename", ledger_at_last);
-    report.fact("sync after a rewrite, middle ms", median(syncs));
+    report.fact("sync after a rewrite, median ms", median(syncs));
     Ok(ledger_at_last as f64 - ledger_at_first as f64)
 }
 
@@ -117,11 +117,11 @@ fn index(n_rewrites: usize, seed: u64, place: &Workplace, report: &mut Report) -
     report.fact_bytes("bytes read by its rename", renamed.bytes_read);
     report.fact_bytes("ledger before its rewrites", ledger_at_first);
     report.fact_bytes("ledger after its rename", ledger_at_last);
-    report.fact("sync after its rewrite, middle ms", median(syncs));
+    report.fact("sync after its rewrite, median ms", median(syncs));
     Ok(ledger_at_last as f64 - ledger_at_first as f64)
 }
 
-/// A report on a prompt: many words, few of them new.
+/// Returns a report on a prompt: many words, few of them new.
 fn prompt_report(prng: &mut Prng, n: usize) -> String {
     let mut text = format!("workspace {n} ");
     while text.len() < INDEX_ENTRY - 500 {
@@ -130,7 +130,7 @@ fn prompt_report(prng: &mut Prng, n: usize) -> String {
     text
 }
 
-/// An index as OpenClaw writes it; the count stands for what changes with each message.
+/// Returns an index as OpenClaw writes it; the count changes with each message.
 fn render(entries: &[(String, String, usize)]) -> String {
     let entries: Vec<String> = entries
         .iter()
@@ -148,7 +148,7 @@ fn render(entries: &[(String, String, usize)]) -> String {
     format!("{{\n{}\n}}\n", entries.join(",\n"))
 }
 
-/// Returns where the first text of a line begins, if the line has one.
+/// Returns the offset of the first text of a line, if the line has one.
 fn text_start(line: &str) -> Option<usize> {
     [r#""content":""#, r#""text":""#]
         .iter()
@@ -156,7 +156,7 @@ fn text_start(line: &str) -> Option<usize> {
         .min()
 }
 
-/// Gives a file new contents, in place or by renaming a new file over it.
+/// Writes new contents into a file, in place or by renaming a new file over it.
 fn replace(path: &Path, contents: &str, by_rename: bool) -> Result<()> {
     if by_rename {
         let beside = path.with_extension("tmp");

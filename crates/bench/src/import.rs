@@ -12,7 +12,7 @@ use crate::measure::{Workplace, best, find_program, median, milliseconds};
 use crate::nochange;
 use crate::report::{Report, Target, Unit, note};
 
-/// What to import, and how often.
+/// The source of an import, and the number of runs.
 pub(crate) struct Plan<'a> {
     pub(crate) source: Source<'a>,
     pub(crate) runs: usize,
@@ -20,37 +20,37 @@ pub(crate) struct Plan<'a> {
     pub(crate) agentsview: Beside,
 }
 
-/// Where the sessions come from.
+/// The source of the sessions.
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'a> {
-    /// A generated home of so many bytes.
+    /// A generated home of this many bytes.
     Generated(u64),
     /// The sessions of a real home; they are copied, and the home is only read.
     Home(&'a Path),
 }
 
-/// Whether agentsview runs beside quipu.
+/// The choice of running another program on the same files.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Beside {
-    /// If it is on the search path.
+    /// Runs it if it is on the search path.
     Auto,
-    /// It must be there.
+    /// Runs it, and fails if it is missing.
     Always,
-    /// It is left out, which saves most of the time.
+    /// Skips it, which saves most of the time.
     Never,
 }
 
-/// The figures that differ between generated and real transcripts.
+/// The targets that differ between generated and real transcripts.
 struct Targets {
     over_parse: f64,
     ledger: f64,
     over_agentsview: f64,
 }
 
-/// Appended lines are timed so often; fsync is uneven, so the middle counts.
+/// The number of timed appends. The median counts, because fsync times vary.
 const APPENDS: usize = 9;
 
-/// Imports a home and measures all that is promised about it.
+/// Imports a home and measures all promises about imports.
 pub(crate) fn run(plan: &Plan<'_>, place: &Workplace) -> Result<Report> {
     let agentsview = agentsview(plan.agentsview)?;
     match plan.source {
@@ -64,7 +64,7 @@ pub(crate) fn run(plan: &Plan<'_>, place: &Workplace) -> Result<Report> {
             ensure!(n_files > 0, "no sessions below {}", home.display());
         }
     }
-    // The first pass also warms the page cache for everyone.
+    // The first pass also warms the page cache for all programs.
     let seen = place.parse()?;
     let targets = plan.source.targets(seen.bytes);
 
@@ -80,7 +80,7 @@ pub(crate) fn run(plan: &Plan<'_>, place: &Workplace) -> Result<Report> {
         peak_memory = peak_memory.max(synced.run.peak_memory);
         last = Some(synced);
         if let Some(program) = &agentsview {
-            note("the same with agentsview");
+            note("importing with agentsview");
             besides.push(milliseconds(place.agentsview(program)?.wall));
         }
     }
@@ -96,13 +96,13 @@ pub(crate) fn run(plan: &Plan<'_>, place: &Workplace) -> Result<Report> {
     let mut report = Report::new("import");
     report.fact("files", seen.n_files);
     report.fact("lines", seen.n_lines);
-    report.fact("lines that are no JSON", seen.n_bad_lines);
+    report.fact("lines that are not JSON", seen.n_bad_lines);
     report.fact_bytes("source", seen.bytes);
     report.fact_bytes("longest line", seen.longest_line);
     report.fact("sources that quipu follows", last.sources);
     report.fact("records added", last.records_added);
     report.fact("problems", last.problems);
-    // Should be the source; if not, the two sides did not do the same work.
+    // Should equal the source; if not, the two sides did not do the same work.
     report.fact_bytes("bytes that quipu read", last.bytes_read);
     report.fact_bytes("ledger", ledger_bytes);
     report.fact("parsing pass, best ms", parse);
@@ -165,7 +165,7 @@ impl Source<'_> {
             Self::Generated(_) => Targets {
                 over_parse: 6.0,
                 ledger: 0.45,
-                // Its time grows faster than its input, so more is asked at 1 GB.
+                // Its time grows faster than its input, so the target is higher at 1 GB.
                 over_agentsview: if bytes < 550_000_000 { 8.0 } else { 18.0 },
             },
         }
@@ -182,9 +182,9 @@ fn agentsview(wanted: Beside) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Returns by how many milliseconds a sync that finds one new line is slower.
+/// Returns the milliseconds that a sync takes longer if it finds one new line.
 ///
-/// There is no answer for a home without a Claude Code transcript to append to.
+/// Returns `None` for a home without a Claude Code transcript to append to.
 fn append_one_line(place: &Workplace, seed: u64) -> Result<Option<f64>> {
     let Some(transcript) = usual_transcript(place)? else {
         return Ok(None);

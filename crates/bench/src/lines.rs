@@ -1,5 +1,5 @@
-//! A session that is collected as it is written, a few lines at a time, and then
-//! left alone: the ledger must end up as small as after one import.
+//! Collects a session while it is written, a few lines at a time. Afterwards, the ledger must be as
+//! small as after one import.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -35,7 +35,7 @@ pub(crate) fn run(n_lines: usize, every: usize, seed: u64, place: &Workplace) ->
         syncs.push(milliseconds(synced.run.wall));
     }
     let ledger_live = place.ledger_bytes()?;
-    // Left alone: nothing is written any more, and the next sync puts things in order.
+    // No more lines are written; the next sync does the work that earlier ones left.
     place.sync()?;
     place.sync()?;
     let ledger_settled = place.ledger_bytes()?;
@@ -52,8 +52,8 @@ pub(crate) fn run(n_lines: usize, every: usize, seed: u64, place: &Workplace) ->
     report.fact_bytes("ledger, after the last line", ledger_live);
     report.fact_bytes("ledger, left alone", ledger_settled);
     report.fact_bytes("ledger, imported at once", ledger_at_once);
-    report.fact("sync, middle ms", median(syncs));
-    // One session is so little that the empty tables would be the larger half of it.
+    report.fact("sync, median ms", median(syncs));
+    // One session is so small that the empty tables would be the larger half.
     let ratio = ledger_settled.saturating_sub(ledger_empty) as f64 / source as f64;
     report.row("ledger, less an empty one / source", ratio, Unit::Times, Target::AtMost(0.45));
     let over_import = ledger_settled as f64 / ledger_at_once as f64;

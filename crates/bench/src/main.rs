@@ -1,9 +1,9 @@
 //! Measures quipu on generated homes and on real ones, beside bare passes over
 //! the same files.
 //!
-//! Drives the real binary as a user would and links none of its crates: what is
-//! measured is what people run. Targets are those of the design; a miss is
-//! printed, and fails only with `--check`.
+//! Runs the real binary as a user would and links none of its crates, so the figures are those of
+//! the program that people run. Targets are those of the design; a missed target is printed, and
+//! fails only with `--check`.
 
 mod corpus;
 mod generate;
@@ -40,10 +40,11 @@ struct Cli {
 
 #[derive(Args)]
 struct Common {
-    /// The quipu to measure [default: the one beside this program]
+    /// The quipu binary to measure [default: the one next to this program]
     #[arg(long, global = true, value_name = "PATH")]
     quipu: Option<PathBuf>,
-    /// Where the private home and the ledger are put; name a real disk if the default is in memory [default: the system's temporary folder]
+    /// Folder for the private home and the ledger; name a real disk if the default is in memory
+    /// [default: the system's temporary folder]
     #[arg(long, global = true, value_name = "DIR")]
     work: Option<PathBuf>,
     /// Seed of everything that is generated
@@ -67,20 +68,21 @@ enum Task {
         /// Bytes of all files together
         #[arg(long, value_parser = parse_size, default_value = "100MB")]
         size: u64,
-        /// Number of transcripts [default: what the size usually has]
+        /// Number of transcripts [default: the usual number for the size]
         #[arg(long)]
         files: Option<usize>,
-        /// Read everything back and say what the bytes are spent on, beside what real transcripts have
+        /// Read everything back and print what the bytes are used for, next to figures of real
+        /// transcripts
         #[arg(long)]
         shares: bool,
     },
-    /// Say what the bytes of a home are spent on, beside what real transcripts have
+    /// Print what the bytes of a home are used for, next to figures of real transcripts
     Shares {
         /// A home, generated or real; it is only read
         #[arg(long, value_name = "DIR")]
         home: PathBuf,
     },
-    /// Import a home from nothing; then sync with nothing new; then with one new line
+    /// Import a home into an empty ledger; then sync with nothing new; then with one new line
     Import {
         /// Bytes of the generated home
         #[arg(long, value_parser = parse_size, default_value = "100MB")]
@@ -88,10 +90,10 @@ enum Task {
         /// Import the sessions of this home instead of generated ones; they are copied first
         #[arg(long, value_name = "DIR", conflicts_with = "size")]
         home: Option<PathBuf>,
-        /// Each side is run so often, in turns, and the best counts
+        /// Number of runs of each side, in turns; the best counts
         #[arg(long, default_value_t = 3)]
         runs: usize,
-        /// Whether agentsview runs beside quipu
+        /// Run agentsview on the same files
         #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_value = "auto", default_missing_value = "always")]
         agentsview: import::Beside,
     },
@@ -101,7 +103,7 @@ enum Task {
         #[arg(long, default_value_t = 5000)]
         files: usize,
     },
-    /// Rewrite a 5 MB transcript again and again, one line each time
+    /// Rewrite a 5 MB transcript repeatedly, one line each time
     Growth {
         /// Number of rewrites
         #[arg(long, default_value_t = 1000)]
@@ -112,10 +114,10 @@ enum Task {
         /// Bytes of the generated home
         #[arg(long, value_parser = parse_size, default_value = "1GB")]
         size: u64,
-        /// Whether ccusage runs beside quipu
+        /// Run ccusage on the same files
         #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_value = "auto", default_missing_value = "always")]
         ccusage: import::Beside,
-        /// The ccusage to run [default: the one on the search path]
+        /// The ccusage binary [default: the one on the search path]
         #[arg(long, value_name = "PATH")]
         ccusage_at: Option<PathBuf>,
     },
@@ -127,7 +129,7 @@ enum Task {
         /// Read this home instead of a generated one; it is not changed, and nothing is exported
         #[arg(long, value_name = "DIR", conflicts_with = "size")]
         home: Option<PathBuf>,
-        /// Each command runs so often
+        /// Number of runs of each command
         #[arg(long, default_value_t = 9)]
         runs: usize,
         /// Bytes of the session that is exported
@@ -139,11 +141,11 @@ enum Task {
         /// Number of lines
         #[arg(long, default_value_t = 2000)]
         lines: usize,
-        /// Sync after every so many lines
+        /// Number of lines between two syncs
         #[arg(long, default_value_t = 1)]
         every: usize,
     },
-    /// Search a home that was collected: in process, and as a whole beside ripgrep
+    /// Search a collected home: in process, and as a whole command compared with ripgrep
     Search {
         /// Bytes of the generated home
         #[arg(long, value_parser = parse_size, default_value = "1GB")]
@@ -151,13 +153,13 @@ enum Task {
         /// Search this home instead of a generated one; it is only read
         #[arg(long, value_name = "DIR", conflicts_with = "size")]
         home: Option<PathBuf>,
-        /// Each question is asked so often
+        /// Number of runs of each query
         #[arg(long, default_value_t = 9)]
         runs: usize,
     },
-    /// Keep sessions in the ledger: durable appends, a crowd of writers, contexts, metadata
+    /// Write sessions into the ledger: durable appends, concurrent writers, contexts, metadata
     Store {
-        /// Number of appends of the one client
+        /// Number of appends of the single client
         #[arg(long, default_value_t = 2000)]
         appends: usize,
         /// Entries of the session whose context is built
@@ -166,20 +168,20 @@ enum Task {
         /// Sessions of the ledger in which metadata is changed
         #[arg(long, default_value_t = 100_000)]
         sessions: usize,
-        /// Processes that append at once
+        /// Processes that append at the same time
         #[arg(long, default_value_t = 16)]
         writers: usize,
-        /// The folder of an installed @earendil-works/pi-coding-agent, to open the same session with
+        /// Folder of an installed @earendil-works/pi-coding-agent, which opens the same session
         #[arg(long, value_name = "DIR")]
         pi: Option<PathBuf>,
-        /// The node that runs it
+        /// The node binary that runs it
         #[arg(long, value_name = "PATH", default_value = "node")]
         node: PathBuf,
     },
-    /// List and stat every file below a folder: the other side of the no-change sync
+    /// List and stat every file below a folder: the baseline of the no-change sync
     #[command(hide = true)]
     Walk { folder: PathBuf },
-    /// Parse every line of a home: the other side of the import
+    /// Parse every line of a home: the baseline of the import
     #[command(hide = true)]
     Parse { home: PathBuf },
 }
@@ -196,7 +198,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the task; returns false if a target was missed and that shall count.
+/// Runs the task; returns false if a target was missed and `--check` is set.
 fn run(cli: &Cli) -> Result<bool> {
     let Common { seed, json, .. } = cli.common;
     let place = || Workplace::new(cli.common.quipu.as_deref(), cli.common.work.as_deref());
@@ -285,11 +287,11 @@ fn generate_report(
     Ok(report)
 }
 
-/// Reads `100MB`, `1.5GB`, `64KiB` or a plain number of bytes.
+/// Parses `100MB`, `1.5GB`, `64KiB` or a plain number of bytes.
 fn parse_size(text: &str) -> Result<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: f64 =
-        digits.trim().parse().with_context(|| format!("`{text}` is no size: try 100MB"))?;
+        digits.trim().parse().with_context(|| format!("`{text}` is not a size; try 100MB"))?;
     let factor = match text[digits.len()..].to_ascii_lowercase().as_str() {
         "" | "b" => 1.0,
         "k" | "kb" => 1e3,
@@ -298,10 +300,10 @@ fn parse_size(text: &str) -> Result<u64> {
         "kib" => 1024.0,
         "mib" => 1024.0 * 1024.0,
         "gib" => 1024.0 * 1024.0 * 1024.0,
-        unit => anyhow::bail!("`{unit}` is no unit of size: KB, MB, GB, KiB, MiB or GiB"),
+        unit => anyhow::bail!("`{unit}` is not a unit of size; use KB, MB, GB, KiB, MiB or GiB"),
     };
     let bytes = number * factor;
-    ensure!((1e5..=1e12).contains(&bytes), "a home has between 100KB and 1000GB");
+    ensure!((1e5..=1e12).contains(&bytes), "the size must be between 100KB and 1000GB");
     Ok(bytes as u64)
 }
 

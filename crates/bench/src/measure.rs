@@ -1,8 +1,7 @@
-//! Runs programs in a private home and takes the time, the memory and the bytes.
+//! Runs programs in a private home and measures time, memory and bytes.
 //!
-//! Heavy work of our own (generating, parsing) also runs in a child: the kernel
-//! counts the memory of the process that starts a child into the child's peak,
-//! so this process must stay small.
+//! Heavy work of the benchmark itself (generating, parsing) also runs in a child: the kernel counts
+//! the memory of the parent into a new child's peak, so this process must stay small.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -25,11 +24,11 @@ pub(crate) struct Workplace {
     quipu: PathBuf,
     own: PathBuf,
     folder: tempfile::TempDir,
-    /// A home that was there before, which is only read.
+    /// An existing home, which is only read.
     given: Option<PathBuf>,
 }
 
-/// What a child left behind when it ended well.
+/// The result of a child that ended successfully.
 pub(crate) struct Finished {
     pub(crate) wall: Duration,
     /// User and system time together.
@@ -39,7 +38,7 @@ pub(crate) struct Finished {
     pub(crate) stderr: Vec<u8>,
 }
 
-/// What `quipu sync --json` said, and what it took.
+/// The output of `quipu sync --json`, and the cost of the run.
 pub(crate) struct Synced {
     pub(crate) run: Finished,
     pub(crate) sources: u64,
@@ -58,10 +57,10 @@ impl Workplace {
         };
         ensure!(
             quipu.is_file(),
-            "there is no quipu at {}\nhint: build it with `cargo build --release -p quipu`, or name it with --quipu",
+            "no quipu at {}\nhint: build it with `cargo build --release -p quipu`, or name it with --quipu",
             quipu.display()
         );
-        // Children run elsewhere, so a relative path must be settled here.
+        // Children run in another folder, so a relative path is resolved here.
         let quipu = fs::canonicalize(&quipu)?;
         let parent = work.map_or_else(std::env::temp_dir, Path::to_owned);
         let folder = tempfile::Builder::new()
@@ -75,13 +74,13 @@ impl Workplace {
         Ok(place)
     }
 
-    /// Uses a home that is there already. It is only read.
+    /// Uses an existing home. It is only read.
     pub(crate) fn use_home(&mut self, home: &Path) -> Result<()> {
         self.given = Some(fs::canonicalize(home)?);
         Ok(())
     }
 
-    /// Measures a home that is there already, or else a generated one.
+    /// Uses an existing home, or else a generated one.
     pub(crate) fn use_or_generate(
         &mut self,
         home: Option<&Path>,
@@ -97,22 +96,22 @@ impl Workplace {
         }
     }
 
-    /// The home that stands in for the user's.
+    /// Returns the home that replaces the user's.
     pub(crate) fn home(&self) -> PathBuf {
         self.given.clone().unwrap_or_else(|| self.at("home"))
     }
 
-    /// A path beside the home, for whatever else a measurement writes.
+    /// Returns a path next to the home, for other files of a measurement.
     pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Where the ledger is.
+    /// Returns the path of the ledger.
     pub(crate) fn ledger(&self) -> PathBuf {
         self.at("ledger").join("ledger.db")
     }
 
-    /// Removes the ledger with all that stands beside it.
+    /// Removes the ledger with all files next to it.
     pub(crate) fn remove_ledger(&self) -> Result<()> {
         let folder = self.at("ledger");
         if folder.exists() {
@@ -133,7 +132,8 @@ impl Workplace {
         Ok(database + wal)
     }
 
-    /// Collects the home into a new ledger, and does what an import leaves for the next sync.
+    /// Collects the home into a new ledger, and does the work that an import leaves for the next
+    /// sync.
     pub(crate) fn import(&self) -> Result<Synced> {
         self.remove_ledger()?;
         note("cold import");
@@ -148,16 +148,17 @@ impl Workplace {
         command.args(["sync", "--json"]);
         command.env("QUIPU_LEDGER", self.ledger());
         let run = run(&mut command)?;
-        let said: Map<String, Value> = serde_json::from_slice(&run.stdout).with_context(|| {
-            format!(
-                "`quipu sync --json` must print one JSON object, and printed: {}",
-                String::from_utf8_lossy(&run.stdout)
-            )
-        })?;
-        let number = |field: &str| match said.get(field) {
+        let output: Map<String, Value> =
+            serde_json::from_slice(&run.stdout).with_context(|| {
+                format!(
+                    "`quipu sync --json` must print one JSON object, and printed: {}",
+                    String::from_utf8_lossy(&run.stdout)
+                )
+            })?;
+        let number = |field: &str| match output.get(field) {
             Some(Value::Array(list)) => Ok(list.len() as u64),
             Some(value) if value.is_u64() => Ok(value.as_u64().unwrap_or_default()),
-            _ => bail!("`quipu sync --json` says no number for `{field}`"),
+            _ => bail!("`quipu sync --json` has no number for `{field}`"),
         };
         Ok(Synced {
             sources: number("sources")?,
@@ -168,7 +169,7 @@ impl Workplace {
         })
     }
 
-    /// Looks for something in the files themselves.
+    /// Searches the files themselves with ripgrep.
     pub(crate) fn ripgrep(&self, program: &Path, arguments: &[&str]) -> Result<Finished> {
         let mut command = self.private(program);
         command.args(["--no-config", "--no-ignore", "--hidden", "--count", "--ignore-case"]);
@@ -180,7 +181,7 @@ impl Workplace {
         run(self.private(&self.quipu).args(arguments).env("QUIPU_LEDGER", self.ledger()))
     }
 
-    /// quipu on the ledger, to be started by whoever talks with it.
+    /// Returns a quipu command on the ledger, which the caller starts.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.private(&self.quipu);
         command.args(arguments).env("QUIPU_LEDGER", self.ledger());
@@ -248,28 +249,28 @@ impl Workplace {
     }
 }
 
-/// Waits until everything is on disk, so that nobody who is timed waits for what others wrote.
+/// Waits until everything is on disk, so that no timed program waits for earlier writes.
 fn settle_disk() {
     rustix::fs::sync();
 }
 
-/// Returns where `name` stands on the search path.
+/// Returns the path of `name` on the search path.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
-/// Runs a child to its end; a child that fails is an error with its last words.
+/// Runs a child to its end; a child that fails is an error with the end of its output.
 fn run(command: &mut Command) -> Result<Finished> {
     let name = command_line(command.get_program(), command.get_args());
-    // Files rather than pipes: a child can write as much as it likes, and
-    // nothing of ours has to be awake while it runs.
+    // Files instead of pipes: a child can write any amount, and this process need not run
+    // meanwhile.
     let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
     command.stdin(Stdio::null());
     command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
     let started = Instant::now();
     let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
-    let ended = child.wait4().with_context(|| format!("lost sight of {name}"))?;
+    let ended = child.wait4().with_context(|| format!("cannot wait for {name}"))?;
     let wall = started.elapsed();
     if !ended.status.success() {
         let mut words = String::from_utf8_lossy(&read_back(&mut stderr)?).into_owned();
@@ -301,7 +302,7 @@ fn command_line<'a>(program: &OsStr, arguments: impl Iterator<Item = &'a OsStr>)
     line
 }
 
-/// Returns the middle value; of two middle ones the lower.
+/// Returns the median; of two middle values the lower.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN)

@@ -1,6 +1,6 @@
 //! Sync with nothing new, against a bare walk + stat of the same files.
 //!
-//! Both sides are whole processes, so that starting one counts on both.
+//! Both sides are whole processes, so that both include the start of a process.
 
 use anyhow::Result;
 
@@ -8,10 +8,10 @@ use crate::generate;
 use crate::measure::{Workplace, best, median, milliseconds};
 use crate::report::{Report, Target, Unit, note};
 
-/// Both sides run so often, in turns.
+/// The number of runs of both sides, in turns.
 const ROUNDS: usize = 15;
 
-/// The two sides, in milliseconds, and what quipu read although nothing was new.
+/// The times of the two sides, in milliseconds, and what quipu read although nothing was new.
 pub(crate) struct Unchanged {
     walks: Vec<f64>,
     syncs: Vec<f64>,
@@ -40,7 +40,7 @@ pub(crate) fn run(n_files: usize, seed: u64, place: &Workplace) -> Result<Report
 
 /// Measures a home that was already collected.
 pub(crate) fn measure(place: &Workplace) -> Result<Unchanged> {
-    // What an import leaves for the next sync (sealing, checkpoints) is done before.
+    // The work that an import leaves for the next sync (sealing, checkpoints) is done first.
     place.sync()?;
     place.walk()?;
     let mut unchanged =
@@ -59,14 +59,14 @@ impl Unchanged {
     /// Adds the times themselves.
     pub(crate) fn add_facts(&self, report: &mut Report) {
         report.fact("walk + stat, best ms", best(&self.walks));
-        report.fact("walk + stat, middle ms", median(self.walks.clone()));
+        report.fact("walk + stat, median ms", median(self.walks.clone()));
         report.fact("no-change sync, best ms", best(&self.syncs));
-        report.fact("no-change sync, middle ms", median(self.syncs.clone()));
+        report.fact("no-change sync, median ms", median(self.syncs.clone()));
         report.fact("records added by no change", self.records_added);
     }
 
-    /// Adds what is held against a target. In a home of few files the walk is over before a process
-    /// has started, so the ratio has one only where there are many.
+    /// Adds the figures with targets. In a home of few files the walk ends before a process has
+    /// started, so the ratio has a target only if there are many.
     pub(crate) fn add_rows(&self, report: &mut Report, target: Target) {
         let ratio = best(&self.syncs) / best(&self.walks);
         report.row("no-change sync / walk + stat", ratio, Unit::Times, target);

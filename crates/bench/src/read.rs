@@ -1,7 +1,7 @@
-//! What people read every day, on a large ledger: the list of sessions, the story of one, an export.
+//! Measures daily reading on a large ledger: the list of sessions, the story of one, an export.
 //!
-//! Whole commands, process start and the look for anything new included, because that is what
-//! somebody waits for. An export is measured on one huge session besides: it must not hold it in
+//! Whole commands, including the start of the process and the check for new data, because a person
+//! waits for all of it. An export is also measured on one huge session, which it must not hold in
 //! memory.
 
 use std::fs;
@@ -14,25 +14,25 @@ use crate::generate;
 use crate::measure::{Workplace, best, median, milliseconds};
 use crate::report::{Report, Target, Unit, note};
 
-/// How many milliseconds an answer may take.
+/// The longest time of an answer, in milliseconds.
 const LONGEST: f64 = 100.0;
 
-/// How many entries the session has that is shown.
+/// The number of entries of the session that is shown.
 const ENTRIES: u64 = 1000;
 
-/// How much memory an export may take, whatever it exports.
+/// The highest memory of an export in bytes, whatever it exports.
 const MEMORY: f64 = 150e6;
 
-/// What is exported of the huge session.
+/// The export formats of the huge session.
 const FORMATS: &[&str] = &["md", "html", "json", "jsonl"];
 
-/// What to measure.
+/// The parameters of the measurement.
 pub(crate) struct Plan<'a> {
     pub(crate) size: u64,
-    /// A home that is there already.
+    /// An existing home.
     pub(crate) home: Option<&'a Path>,
     pub(crate) runs: usize,
-    /// Bytes of the session that is exported; 0: none is.
+    /// Bytes of the exported session; 0 for no export.
     pub(crate) huge: u64,
     pub(crate) seed: u64,
 }
@@ -63,7 +63,7 @@ pub(crate) fn run(plan: &Plan<'_>, mut place: Workplace) -> Result<Report> {
         let has_target = matches!(name, "sessions" | "show" | "usage");
         let target = if has_target { Target::AtMost(LONGEST) } else { Target::None };
         report.row(name, best(&times), Unit::Milliseconds, target);
-        report.row("  middle of all runs", median(times), Unit::Milliseconds, Target::None);
+        report.row("  median of all runs", median(times), Unit::Milliseconds, Target::None);
     }
     if plan.huge > 0 && plan.home.is_none() {
         exports(plan, &place, &mut report)?;
@@ -71,7 +71,7 @@ pub(crate) fn run(plan: &Plan<'_>, mut place: Workplace) -> Result<Report> {
     Ok(report)
 }
 
-/// The session whose length is nearest to what is to be shown; and how many sessions there are.
+/// Returns the session whose length is nearest to the target, and the number of sessions.
 fn session_to_show(place: &Workplace) -> Result<(String, u64, u64)> {
     let listed = place.quipu(&["sessions", "--json"])?;
     let text = String::from_utf8_lossy(&listed.stdout);
@@ -87,7 +87,7 @@ fn session_to_show(place: &Workplace) -> Result<(String, u64, u64)> {
     Ok((id, lines, count))
 }
 
-/// Exports a session that is much larger than the memory that an export may take.
+/// Exports a session that is much larger than the memory limit of an export.
 fn exports(plan: &Plan<'_>, place: &Workplace, report: &mut Report) -> Result<()> {
     note("a huge session");
     let budget = usize::try_from(plan.huge)?;

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 use serde_json::{Value, json};
 
-/// What a measurement found.
+/// The results of a measurement.
 pub(crate) struct Report {
     command: &'static str,
     facts: Vec<(&'static str, Value, String)>,
@@ -23,18 +23,18 @@ struct Row {
     target: Target,
 }
 
-/// What the number must reach.
+/// The target of a number.
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
-    /// Printed for the reader; nothing to reach.
+    /// Printed for the reader; there is no target.
     None,
     AtMost(f64),
     AtLeast(f64),
-    /// What was measured elsewhere, for comparison; nothing to reach.
+    /// Measured elsewhere, for comparison; there is no target.
     Like(f64, f64),
 }
 
-/// How a number is written.
+/// The unit of a number.
 #[derive(Clone, Copy)]
 pub(crate) enum Unit {
     /// A ratio.
@@ -46,7 +46,7 @@ pub(crate) enum Unit {
     Megabytes,
     MegabytesPerSecond,
     Bytes,
-    /// A number that counts or weighs something its name says.
+    /// A number whose name has its unit.
     Number,
 }
 
@@ -56,7 +56,7 @@ impl Report {
         Self { command, facts: Vec::new(), rows: Vec::new() }
     }
 
-    /// Adds something worth knowing that is not measured against anything.
+    /// Adds a fact without a target.
     pub(crate) fn fact(&mut self, name: &'static str, value: impl Into<Value>) {
         let value = value.into();
         let text = match &value {
@@ -69,7 +69,7 @@ impl Report {
         self.facts.push((name, value, text));
     }
 
-    /// Adds an amount of bytes worth knowing.
+    /// Adds a number of bytes without a target.
     pub(crate) fn fact_bytes(&mut self, name: &'static str, bytes: u64) {
         self.facts.push((name, bytes.into(), Unit::Megabytes.write(bytes as f64)));
     }
@@ -85,7 +85,7 @@ impl Report {
         self.rows.push(Row { name: name.into(), value, unit, target });
     }
 
-    /// Whether every target was reached.
+    /// Returns true if every target was reached.
     pub(crate) fn passes(&self) -> bool {
         self.rows.iter().all(|row| row.passes() != Some(false))
     }
@@ -190,7 +190,7 @@ impl Unit {
         }
     }
 
-    /// The unit of the number in JSON, which is never scaled.
+    /// Returns the unit of the number in JSON, which is never scaled.
     fn name(self) -> &'static str {
         match self {
             Self::Times | Self::Share => "ratio",
@@ -202,7 +202,7 @@ impl Unit {
     }
 }
 
-/// Writes a result to standard output; a reader that went away is not an error.
+/// Writes a result to standard output; a closed pipe is not an error.
 pub(crate) fn say(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -211,9 +211,9 @@ pub(crate) fn say(text: &str) -> Result<()> {
     }
 }
 
-/// Tells a waiting person, on standard error, what is going on.
+/// Prints progress on standard error.
 pub(crate) fn note(text: &str) {
-    // Nobody may be listening, and the measurement goes on all the same.
+    // Standard error may be closed; the measurement continues.
     let _ = writeln!(io::stderr(), "{text}");
 }
 

@@ -1,8 +1,8 @@
-//! Search over a collected home: what the ledger needs to answer, and the whole command beside
+//! Measures search over a collected home: the time in the ledger, and the whole command next to
 //! ripgrep over the same files.
 //!
-//! The two do not answer the same question: ripgrep counts lines of raw JSON, quipu ranks entries
-//! and shows the best with a snippet each. It is what people use instead.
+//! The two do different work: ripgrep counts lines of raw JSON, quipu ranks entries and shows the
+//! best with a snippet each. ripgrep is what people use instead.
 
 use std::path::Path;
 
@@ -13,18 +13,18 @@ use crate::generate;
 use crate::measure::{Finished, Workplace, best, find_program, median, milliseconds};
 use crate::report::{Report, Target, Unit, note};
 
-/// Words that may be the most frequent one.
+/// Candidates for the most frequent word.
 const FREQUENT: &[&str] = &["the", "a", "to", "in", "of", "and", "is", "for", "it", "1", "0"];
 
-/// What the ledger is asked for.
+/// The command that prints the first page of hits.
 const FIRST_PAGE: &[&str] = &["search", "--no-sync", "--timing", "--json", "-n", "20"];
 
-/// One thing that is looked for.
+/// A query of the measurement.
 struct Question {
     name: &'static str,
     quipu: Vec<String>,
     ripgrep: Vec<String>,
-    /// The first page in process, in milliseconds.
+    /// The target for the first page in process, in milliseconds.
     target: Target,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn run(
         let name = question.name;
         let described = format!("{name}: {} ({hits} hits)", question.quipu.join(" "));
         report.row(described, best(&inside), Unit::Milliseconds, question.target);
-        report.row("  middle of all runs", median(inside), Unit::Milliseconds, Target::None);
+        report.row("  median of all runs", median(inside), Unit::Milliseconds, Target::None);
         report.row("  whole command, with sync", best(&whole), Unit::Milliseconds, Target::None);
         if ripgrep.is_some() {
             report.row("  ripgrep", best(&beside), Unit::Milliseconds, Target::None);
@@ -104,7 +104,7 @@ fn questions(frequent: &str) -> Vec<Question> {
     ]
 }
 
-/// The word with the most hits.
+/// Returns the word with the most hits.
 fn most_frequent(place: &Workplace) -> Result<String> {
     let mut most = (0, "the");
     for word in FREQUENT {
@@ -115,17 +115,18 @@ fn most_frequent(place: &Workplace) -> Result<String> {
     Ok(most.1.to_owned())
 }
 
-/// How many hits there are in all.
+/// Returns the number of all hits.
 fn total(found: &Finished) -> u64 {
     let first = found.stdout.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let hit: Value = serde_json::from_slice(first).unwrap_or_default();
     hit.get("total").and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// What `--timing` said.
+/// Returns the time that `--timing` printed.
 fn answered_in(found: &Finished) -> Result<f64> {
-    let said = String::from_utf8_lossy(&found.stderr);
-    said.lines()
+    let output = String::from_utf8_lossy(&found.stderr);
+    output
+        .lines()
         .find_map(|line| line.split_once("answered in ")?.1.strip_suffix(" ms")?.parse().ok())
-        .with_context(|| format!("`quipu search --timing` said: {said}"))
+        .with_context(|| format!("`quipu search --timing` printed: {output}"))
 }

@@ -1,7 +1,7 @@
-//! A usage report over a large home, against ccusage on the same files.
+//! Measures a usage report over a large home, against ccusage on the same files.
 //!
-//! Both sides are whole processes and report every day that they know of. quipu also looks for
-//! anything new first, as it does for people.
+//! Both sides are whole processes and report every day in the data. quipu also checks for new data
+//! first, as it does for people.
 
 use std::path::PathBuf;
 
@@ -12,19 +12,19 @@ use crate::import::Beside;
 use crate::measure::{Workplace, best, find_program, median, milliseconds};
 use crate::report::{Report, Target, Unit, note};
 
-/// What to measure.
+/// The parameters of the measurement.
 pub(crate) struct Plan {
     pub(crate) size: u64,
     pub(crate) seed: u64,
     pub(crate) ccusage: Beside,
-    /// Where it is, if it is not on the search path.
+    /// Its path, if it is not on the search path.
     pub(crate) program: Option<PathBuf>,
 }
 
-/// quipu runs so often; ccusage every fifth time, in between.
+/// The number of runs of quipu; ccusage runs every fifth time, in between.
 const ROUNDS: usize = 15;
 
-/// How many milliseconds a report may take.
+/// The longest time of a report, in milliseconds.
 const LONGEST: f64 = 100.0;
 
 pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
@@ -36,11 +36,11 @@ pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
     note("usage reports");
     let (mut daily, mut without_sync, mut sessions, mut besides) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut said = Vec::new();
+    let mut output = Vec::new();
     for round in 0..ROUNDS {
         let run = place.quipu(&["usage", "daily", "--json"])?;
         daily.push(milliseconds(run.wall));
-        said = run.stdout;
+        output = run.stdout;
         let run = place.quipu(&["usage", "daily", "--json", "--no-sync"])?;
         without_sync.push(milliseconds(run.wall));
         sessions.push(milliseconds(place.quipu(&["usage", "session"])?.wall));
@@ -52,19 +52,19 @@ pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
     let mut report = Report::new("usage");
     report.fact_bytes("source", import.bytes_read);
     report.fact("records", import.records_added);
-    report.fact("responses", total(&said, "responses")?);
-    report.fact("tokens", total(&said, "total_tokens")?);
+    report.fact("responses", total(&output, "responses")?);
+    report.fact("tokens", total(&output, "total_tokens")?);
     for (name, times) in [
         ("usage daily", &daily),
         ("usage daily --no-sync", &without_sync),
         ("usage session", &sessions),
     ] {
-        // As in an import, the best counts: what is more is somebody else's work.
+        // As in an import, the best time counts: longer ones include other programs' work.
         report.row(name, best(times), Unit::Milliseconds, Target::AtMost(LONGEST));
     }
-    report.fact("usage daily, middle ms", median(daily.clone()));
-    report.fact("usage daily --no-sync, middle ms", median(without_sync.clone()));
-    report.fact("usage session, middle ms", median(sessions.clone()));
+    report.fact("usage daily, median ms", median(daily.clone()));
+    report.fact("usage daily --no-sync, median ms", median(without_sync.clone()));
+    report.fact("usage session, median ms", median(sessions.clone()));
     if besides.is_empty() {
         report.fact("ccusage", "not run");
     } else {
@@ -81,12 +81,12 @@ pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
     Ok(report)
 }
 
-/// A number of the last line, which is about everything.
-fn total(said: &[u8], field: &str) -> Result<u64> {
-    let text = String::from_utf8_lossy(said);
+/// Returns a number of the last line, which has the totals.
+fn total(output: &[u8], field: &str) -> Result<u64> {
+    let text = String::from_utf8_lossy(output);
     let last = text.lines().last().context("`quipu usage --json` printed nothing")?;
     let line: Value = serde_json::from_str(last)?;
-    line[field].as_u64().with_context(|| format!("`quipu usage --json` says no `{field}`"))
+    line[field].as_u64().with_context(|| format!("`quipu usage --json` has no `{field}`"))
 }
 
 fn ccusage(plan: &Plan) -> Result<Option<PathBuf>> {

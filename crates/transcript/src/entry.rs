@@ -1,7 +1,7 @@
-//! The normal form: what a record says, whichever agent wrote it.
+//! The normal form of a record, whichever agent wrote it.
 //!
-//! An [`Entry`] borrows from the record it was read from wherever it can. It holds everything that
-//! projection, rendering and export need; whatever it does not hold is still in the raw record.
+//! An [`Entry`] borrows from its record wherever it can. It holds everything that projection,
+//! rendering and export need; all other fields are still in the raw record.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,22 +11,22 @@ use serde_json::value::RawValue;
 use crate::problem::Problem;
 use crate::time::Timestamp;
 
-/// What one record says. A damaged record may say several, or nothing.
+/// An entry: the decoded content of a record. A damaged record may hold several entries, or none.
 #[derive(Debug, Clone, Default)]
 pub struct Entry<'a> {
-    /// The record's own type name, exactly as written (`assistant`, `custom:model-snapshot`);
-    /// for shapes without one, the name quipu gives them (`bare`, `document`, `history`).
+    /// The record's own type name, exactly as written (`assistant`, `custom:model-snapshot`). For
+    /// shapes without one, quipu's name for them (`bare`, `document`, `history`).
     pub type_name: Cow<'a, str>,
-    /// The type in normal form, with what only that type carries.
+    /// The type in normal form, with the fields that only this type has.
     pub kind: Kind<'a>,
-    /// The id that the agent gave the entry. `None` when it gave none: the ledger then makes a
-    /// stable one from generation and offset.
+    /// The id that the agent gave the entry. Without one (`None`), the ledger makes a stable id
+    /// from generation and offset.
     pub id: Option<Cow<'a, str>>,
-    /// What the record says about its parent.
+    /// The parent, as the record names it.
     pub parent: Parent<'a>,
-    /// When it was written, by the agent's clock.
+    /// The time of writing, by the agent's clock.
     pub time: Option<Timestamp>,
-    /// Who speaks. `None` for everything that is not part of a conversation.
+    /// The speaker. `None` for an entry that is not part of a conversation.
     pub role: Option<Role>,
     /// The pieces of a message, in order.
     pub blocks: Vec<Block<'a>>,
@@ -36,42 +36,42 @@ pub struct Entry<'a> {
     pub provider: Option<Cow<'a, str>>,
     /// API flavour of an assistant entry (`anthropic-messages`).
     pub api: Option<Cow<'a, str>>,
-    /// How an assistant entry ended. `None` while a streamed answer goes on.
+    /// The end of an assistant entry. `None` while a streamed answer continues.
     pub stop: Option<Stop>,
-    /// Tokens and cost, where this entry carries a bill of its own.
+    /// Tokens and cost, where this entry carries usage of its own.
     pub usage: Option<Usage>,
-    /// What identifies the API response behind `usage`, across all files that repeat it.
-    /// `None`: the entry stands for its own response.
+    /// The identity of the API response behind `usage`, across all files that repeat it. With
+    /// `None`, the entry is a response of its own.
     pub response: Option<Response<'a>>,
     /// Yes-or-no properties.
     pub marks: Marks,
-    /// What the record says about its session rather than about the conversation.
+    /// Facts about the session rather than about the conversation.
     pub says: Vec<Says<'a>>,
-    /// What was odd about the record although it could be read.
+    /// Oddities of the record that did not prevent reading it.
     pub problems: Vec<Problem>,
-    /// Where in the line its record stands, if the line holds more than that: filler, a fragment,
+    /// The byte range of this record in its line, if the line holds more: filler, a fragment,
     /// another record.
     pub part: Option<Range<usize>>,
 }
 
-/// What a record says about its parent.
+/// The parent of an entry, as its record names it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Parent<'a> {
-    /// Nothing: the entry follows the one before it in the file.
+    /// Not given: the entry follows the one before it in the file.
     #[default]
     Unsaid,
-    /// It explicitly has none.
+    /// Explicitly none.
     Root,
-    /// It names one.
+    /// The entry with this id.
     Id(Cow<'a, str>),
     /// A new root that continues after the named entry (Claude Code's `logicalParentUuid`).
     After(Cow<'a, str>),
 }
 
-/// Who speaks.
+/// The speaker of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
-    /// The human, or whoever prompts the agent.
+    /// The human, or the program that prompts the agent.
     User,
     /// The model.
     Assistant,
@@ -82,7 +82,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The word that the ledger stores and prints.
+    /// Returns the word that the ledger stores and prints.
     pub fn as_str(self) -> &'static str {
         match self {
             Role::User => "user",
@@ -104,9 +104,9 @@ pub enum Kind<'a> {
     ModelChange,
     /// The thinking level was changed.
     ThinkingLevel(Cow<'a, str>),
-    /// An entry that stands for those before it.
+    /// An entry that replaces those before it in the context.
     Compaction(Compaction<'a>),
-    /// What happened on a branch that was left.
+    /// A summary of a branch that was abandoned.
     BranchSummary {
         /// The summary's text.
         summary: Cow<'a, str>,
@@ -115,35 +115,35 @@ pub enum Kind<'a> {
     },
     /// State of an extension; never shown to a model.
     Custom {
-        /// The extension's name for it, without a `custom:` prefix.
+        /// The extension's name for the state, without a `custom:` prefix.
         custom_type: Cow<'a, str>,
-        /// The payload, as written.
+        /// The payload, exactly as written.
         data: Option<RawJson<'a>>,
     },
-    /// A label set on (or, when empty, taken off) another entry.
+    /// A label set on another entry, or removed from it.
     Label {
         /// The labelled entry.
         target: Cow<'a, str>,
         /// The label; `None` clears it.
         label: Option<Cow<'a, str>>,
     },
-    /// The content of an earlier entry is replaced in the context.
+    /// A replacement for the content of an earlier entry in the context.
     ContextEdit {
         /// The edited entry.
         target: Cow<'a, str>,
     },
-    /// Everything before it leaves the context.
+    /// A reset: all earlier entries leave the context.
     Reset {
-        /// Why, as written.
+        /// The reason, as written.
         reason: Option<Cow<'a, str>>,
         /// The first entry that stays.
         first_kept: Option<Cow<'a, str>>,
     },
-    /// Moves the leaf without being part of the conversation.
+    /// A move of the leaf. It is not part of the conversation itself.
     Leaf {
         /// The entry that becomes the leaf; `None` is the root.
         target: Option<Cow<'a, str>>,
-        /// The entry that the next one hangs off, where it differs.
+        /// The parent of the next entry, where it differs from the leaf.
         append_parent: Option<Cow<'a, str>>,
     },
     /// A prompt from a list of prompts (Claude Code's `history.jsonl`).
@@ -152,29 +152,29 @@ pub enum Kind<'a> {
     Document,
     /// A run of a scheduled job.
     CronRun(CronRun<'a>),
-    /// The scheduled jobs that there are, as a whole file says.
+    /// The definitions of all scheduled jobs, from one file.
     CronJobs(Vec<CronJob>),
-    /// Bookkeeping of a known type that needs no understanding beyond `says`.
+    /// Bookkeeping of a known type; all that matters is in `says`.
     Note,
-    /// A type this version does not know. Kept, counted, shown as unknown.
+    /// A type that this version does not know. Stored, counted and shown as unknown.
     #[default]
     Unknown,
 }
 
-/// What a compaction entry carries.
+/// The content of a compaction entry.
 #[derive(Debug, Clone, Default)]
 pub struct Compaction<'a> {
-    /// The text that stands for what was before.
+    /// The text that replaces the earlier entries.
     pub summary: Cow<'a, str>,
-    /// The first entry that stays beside the summary.
+    /// The first entry that stays in the context after the summary.
     pub first_kept: Option<Cow<'a, str>>,
-    /// How many messages it stands for, where that is what the record says.
+    /// The number of messages that it replaces, if the record has it.
     pub compacted_count: Option<u64>,
-    /// Context size before.
+    /// Context size before the compaction, in tokens.
     pub tokens_before: Option<u64>,
-    /// Context size after.
+    /// Context size after the compaction, in tokens.
     pub tokens_after: Option<u64>,
-    /// What set it off (`manual`, `auto`), as written.
+    /// The trigger (`manual`, `auto`), as written.
     pub trigger: Option<Cow<'a, str>>,
     /// Files that had been read, from the summary's `<read-files>` list or the details.
     pub read_files: Vec<String>,
@@ -187,19 +187,19 @@ pub struct Compaction<'a> {
 pub struct CronRun<'a> {
     /// The job's id.
     pub job: Cow<'a, str>,
-    /// What the line is about (`finished`), as written.
+    /// The event (`finished`), as written.
     pub action: Option<Cow<'a, str>>,
-    /// How it ended (`ok`, `error`, `skipped`), as written.
+    /// The result (`ok`, `error`, `skipped`), as written.
     pub status: Option<Cow<'a, str>>,
-    /// What came out of it.
+    /// A summary of the result.
     pub summary: Option<Cow<'a, str>>,
-    /// What went wrong.
+    /// The error message.
     pub error: Option<Cow<'a, str>>,
-    /// When it began.
+    /// The start of the run.
     pub run_at: Option<Timestamp>,
-    /// How long it took.
+    /// The duration in milliseconds.
     pub duration_ms: Option<u64>,
-    /// When the job is due again.
+    /// The next time at which the job is due.
     pub next_run_at: Option<Timestamp>,
     /// The session that ran.
     pub session_id: Option<Cow<'a, str>>,
@@ -207,61 +207,61 @@ pub struct CronRun<'a> {
     pub session_key: Option<Cow<'a, str>>,
     /// The model that answered.
     pub model: Option<Cow<'a, str>>,
-    /// Its provider.
+    /// The provider of that model.
     pub provider: Option<Cow<'a, str>>,
 }
 
 /// A scheduled job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CronJob {
-    /// What names it.
+    /// The job's id.
     pub id: String,
-    /// What people call it.
+    /// The name that a person gave it.
     pub name: Option<String>,
-    /// What it is for.
+    /// Its purpose, in words.
     pub description: Option<String>,
-    /// The agent that does it.
+    /// The agent that runs it.
     pub agent: Option<String>,
-    /// What the agent is told.
+    /// The prompt that the agent receives.
     pub prompt: Option<String>,
-    /// When it is due, in words.
+    /// The schedule in words.
     pub schedule: String,
-    /// The same, as JSON.
+    /// The schedule as JSON.
     pub schedule_json: Option<String>,
-    /// Whether it runs.
+    /// True if the job is switched on.
     pub is_enabled: bool,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Option<Timestamp>,
-    /// When it was last changed.
+    /// The time of the last change.
     pub updated_at: Option<Timestamp>,
-    /// When it is due next.
+    /// The next time at which the job is due.
     pub next_run_at: Option<Timestamp>,
 }
 
 /// A piece of a message.
 #[derive(Debug, Clone)]
 pub enum Block<'a> {
-    /// Words, in readable form: a slash-command envelope reads `/name args`.
+    /// Text in readable form: a slash-command envelope becomes `/name args`.
     Text(Cow<'a, str>),
-    /// The model's reasoning; may be empty when only a signature was kept.
+    /// The model's reasoning; empty if only a signature was stored.
     Thinking(Cow<'a, str>),
     /// A call of a tool.
     ToolCall(ToolCall<'a>),
-    /// What a tool answered.
+    /// The answer of a tool.
     ToolResult(ToolResult<'a>),
     /// A picture. Its bytes stay in the record.
     Image {
-        /// As written (`image/png`).
+        /// The media type as written (`image/png`).
         media_type: Option<Cow<'a, str>>,
     },
-    /// A piece of a type this version does not know.
+    /// A block of a type that this version does not know.
     Other(Cow<'a, str>),
 }
 
 /// A call of a tool.
 #[derive(Debug, Clone, Default)]
 pub struct ToolCall<'a> {
-    /// What pairs it with its result. Empty ids are `None`.
+    /// The id that pairs the call with its result. An empty id is `None`.
     pub id: Option<Cow<'a, str>>,
     /// The tool's name; empty if the record has none.
     pub name: Cow<'a, str>,
@@ -271,34 +271,34 @@ pub struct ToolCall<'a> {
     pub is_partial: bool,
 }
 
-/// What a tool answered.
+/// The answer of a tool.
 #[derive(Debug, Clone, Default)]
 pub struct ToolResult<'a> {
-    /// The call it answers. Empty ids are `None`.
+    /// The id of the call that it answers. An empty id is `None`.
     pub call_id: Option<Cow<'a, str>>,
     /// The tool's name, where the result repeats it.
     pub name: Option<Cow<'a, str>>,
-    /// Its text, pieces joined by newlines.
+    /// The text; several pieces are joined by newlines.
     pub text: Cow<'a, str>,
-    /// The record says that the call failed.
+    /// True if the record marks the call as failed.
     pub is_error: bool,
     /// Base name of the file that holds the whole output, when the record holds only a preview.
     pub output_file: Option<Cow<'a, str>>,
-    /// How many pictures it carries.
+    /// The number of pictures in it.
     pub images: u32,
 }
 
 /// A piece of JSON, exactly as written.
 #[derive(Debug, Clone)]
 pub enum RawJson<'a> {
-    /// Inside the record.
+    /// A slice of the record.
     Borrowed(&'a RawValue),
-    /// In a repaired copy of it.
+    /// A slice of a repaired copy of the record.
     Owned(Box<RawValue>),
 }
 
 impl RawJson<'_> {
-    /// The JSON text.
+    /// Returns the JSON text.
     pub fn get(&self) -> &str {
         match self {
             RawJson::Borrowed(raw) => raw.get(),
@@ -307,18 +307,18 @@ impl RawJson<'_> {
     }
 }
 
-/// How an assistant entry ended.
+/// The end of an assistant entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// It said all it wanted, or hit a length limit.
+    /// The model finished, or reached a length limit.
     Done,
-    /// It waits for a tool.
+    /// The model waits for a tool.
     ToolUse,
-    /// It failed.
+    /// The request failed.
     Error,
-    /// Somebody stopped it.
+    /// The human or a program stopped it.
     Aborted,
-    /// A reason this version does not know.
+    /// A reason that this version does not know.
     Other,
 }
 
@@ -335,25 +335,25 @@ pub struct Usage {
     pub cache_write: u64,
     /// The part of `cache_write` that was written for an hour.
     pub cache_write_1h: u64,
-    /// What the agent recorded as the cost in US dollars, if it did.
+    /// The cost in US dollars that the agent recorded, if it did.
     pub cost_usd: Option<f64>,
-    /// The faster, dearer service was used.
+    /// True if the faster, more expensive service was used.
     pub is_fast: bool,
 }
 
 impl Usage {
-    /// No response has more tokens of a kind than this. Larger counts are nonsense, and sums of them
-    /// must not leave the range of what adds them up: they are counted as this.
+    /// The highest number of tokens of one kind that a response is counted with. No response has
+    /// more; a larger number is nonsense and would overflow the sums.
     pub const MOST_TOKENS: u64 = 1 << 32;
 
-    /// Whether a count is larger than any can be.
+    /// Returns true if a token count is above [`Usage::MOST_TOKENS`].
     pub fn is_absurd(&self) -> bool {
         let counts =
             [self.input, self.output, self.cache_read, self.cache_write, self.cache_write_1h];
         counts.into_iter().any(|count| count > Usage::MOST_TOKENS)
     }
 
-    /// All tokens.
+    /// Returns the sum of all tokens.
     pub fn total(&self) -> u64 {
         self.input
             .saturating_add(self.output)
@@ -362,40 +362,40 @@ impl Usage {
     }
 }
 
-/// What identifies an API response.
+/// The identity of an API response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response<'a> {
     /// The response's id (`msg_…`).
     pub id: Cow<'a, str>,
-    /// The request's id, where the endpoint gives one.
+    /// The request's id, if the endpoint returns one.
     pub request: Option<Cow<'a, str>>,
 }
 
 /// Yes-or-no properties of an entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// A user prompt that begins a turn.
+    /// True for a user prompt that begins a turn.
     pub is_prompt: bool,
-    /// Injected by the harness; not the human's or the agent's words.
+    /// True if the harness injected it: neither the human nor the model wrote it.
     pub is_meta: bool,
-    /// Part of a sub-agent's work recorded in its parent's file.
+    /// True if it is part of a sub-agent's work in its parent's file.
     pub is_sidechain: bool,
-    /// Text that stands for compacted history.
+    /// True for text that replaces compacted history.
     pub is_compact_summary: bool,
-    /// A copy of an answer that was sent to a chat channel.
+    /// True for a copy of an answer that was sent to a chat channel.
     pub is_mirror: bool,
-    /// An error recorded by the agent itself (API failure).
+    /// True for an error that the agent itself recorded (API failure).
     pub is_error: bool,
-    /// Appended beside the conversation: never becomes the leaf.
+    /// True if it was appended beside the conversation: it never becomes the leaf.
     pub is_side: bool,
-    /// The human stopped the agent here.
+    /// True where the human stopped the agent.
     pub is_interrupt: bool,
-    /// The human's words while they wait for the agent to listen. Where it heard them, another
-    /// entry may say them again.
+    /// True for a prompt that waits in the agent's queue. When the agent reads it, another entry
+    /// may repeat the text.
     pub is_queued: bool,
 }
 
-/// What a record says about its session.
+/// A fact about the session, found in a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Says<'a> {
     /// The working directory.
@@ -406,29 +406,31 @@ pub enum Says<'a> {
     GitBranch(Cow<'a, str>),
     /// The transcript's header version, as written.
     HeaderVersion(Cow<'a, str>),
-    /// The session id that the record claims; the file's name wins over it.
+    /// The session id in the record. The id in the file's name has precedence.
     SessionId(Cow<'a, str>),
-    /// A title. The best rank wins; among equals the last one. An empty text takes it away.
+    /// A title. The highest rank wins, and the last one among equals. An empty text removes the
+    /// title.
     Title(TitleRank, Cow<'a, str>),
-    /// A summary of the conversation that ends at the entry `leaf`. Agents also write those of
-    /// other sessions into a file; it is a title of the lowest rank only where the leaf is.
+    /// A summary of the conversation that ends at the entry `leaf`. Agents also write summaries of
+    /// other sessions into a file; this one is a title of the lowest rank, and only for the session
+    /// that has the leaf.
     Summary {
         /// The text.
         title: Cow<'a, str>,
-        /// Where that conversation ends.
+        /// The last entry of the summarized conversation.
         leaf: Option<Cow<'a, str>>,
     },
-    /// The session goes on from this one (a path or an id, as written).
+    /// The session that this one continues (a path or an id, as written).
     ForkOf(Cow<'a, str>),
-    /// The session goes on in this one.
+    /// The session that continues this one.
     ContinuedIn(Cow<'a, str>),
-    /// This sub-agent was started by that tool call of the parent session.
+    /// The tool call of the parent session that started this sub-agent.
     SpawnedByCall(Cow<'a, str>),
-    /// The session that this sub-agent works for, by id.
+    /// The id of the session that this sub-agent works for.
     ParentSession(Cow<'a, str>),
-    /// The sub-agent's kind (`Explore`).
+    /// The sub-agent's type (`Explore`).
     AgentType(Cow<'a, str>),
-    /// A pull request that came out of the session.
+    /// A pull request that the session created.
     PullRequest(Cow<'a, str>),
     /// The tool call `call` of this session started the sub-agent `agent_id`.
     Spawned {
@@ -439,21 +441,21 @@ pub enum Says<'a> {
     },
 }
 
-/// How much a title is worth; later variants win.
+/// The rank of a title; later variants win.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TitleRank {
     /// A line of the `summary` type.
     Summary,
-    /// The agent's note of the last prompt.
+    /// The last prompt, as the agent noted it.
     LastPrompt,
-    /// Made by a model.
+    /// Written by a model.
     Ai,
-    /// Given by a person.
+    /// Written by a person.
     Custom,
 }
 
 impl<'a> Entry<'a> {
-    /// The words of a message: its text blocks, joined by newlines.
+    /// Returns the text blocks of a message, joined by newlines.
     pub fn text(&self) -> Cow<'_, str> {
         let mut texts = self.blocks.iter().filter_map(|block| match block {
             Block::Text(text) if !text.is_empty() => Some(text.as_ref()),

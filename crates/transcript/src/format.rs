@@ -10,55 +10,56 @@ use crate::index::Index;
 /// Every format that quipu collects.
 pub static FORMATS: &[&dyn Format] = &[&ClaudeCode, &OpenClaw];
 
-/// Every format that a session can have: those that are collected, and quipu's own.
+/// Returns every format that a session can have: the collected ones, and quipu's own.
 pub fn all() -> impl Iterator<Item = &'static dyn Format> {
     let own: &'static dyn Format = &Native;
     FORMATS.iter().copied().chain([own])
 }
 
-/// The format of that name.
+/// Returns the format with this name.
 pub fn by_name(name: &str) -> Option<&'static dyn Format> {
     all().find(|format| format.name() == name)
 }
 
-/// How one agent keeps its sessions.
+/// The storage format of one agent's sessions.
 pub trait Format: Sync {
-    /// The stable name that is stored, printed and used as a folder (`claude-code`).
+    /// Returns the stable name that is stored, printed and used as a folder (`claude-code`).
     fn name(&self) -> &'static str;
 
-    /// The name people use (`Claude Code`).
+    /// Returns the name that people use (`Claude Code`).
     fn title(&self) -> &'static str;
 
-    /// The version of the decoder. Raise it when [`Format::decode`] would read old records, or
+    /// Returns the version of the decoder. Raise it when [`Format::decode`] reads old records, or
     /// [`Format::origin`] old paths, differently; ledgers then derive their projection again.
     fn version(&self) -> u32;
 
-    /// Where its files live.
+    /// Returns the folders in which its files are.
     fn roots(&self) -> &'static [Root];
 
-    /// What to do with a path under one of its roots. `path` is relative, `/`-separated, and may
-    /// hold any bytes. This is an allow-list: whatever it does not name is never opened.
+    /// Returns what to do with a path under one of its roots. `path` is relative, `/`-separated,
+    /// and may hold any bytes. This is an allow-list: a path that it does not name is never opened.
     fn claim(&self, path: &[u8], node: Node) -> Claim;
 
-    /// What the path of a claimed file says about the records in it; sessions in a database have
-    /// paths below it, named by [`crate::rows::file_name`]. Other paths that [`Format::claim`] does
-    /// not collect give an [`Origin`] of [`Part::Transcript`] without a session.
+    /// Returns the facts about the records of a claimed file that follow from its path. Sessions in a database have
+    /// paths below it, named by [`crate::rows::file_name`]. A path that [`Format::claim`] does not
+    /// collect has an [`Origin`] of [`Part::Transcript`] without a session.
     fn origin(&self, path: &[u8]) -> Origin;
 
-    /// Reads one JSON object. `Err` only when `json` is not one JSON object that serde can walk
-    /// through (the caller then tries to recover it); every odd but readable object is `Ok`.
+    /// Decodes one JSON object. Returns `Err` only if `json` is not one JSON object that serde can
+    /// read (the caller then tries to recover it); an odd but readable object is `Ok`.
     fn decode<'a>(&self, origin: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>>;
 
-    /// Reads a whole file of [`Framing::Document`]. Never fails.
+    /// Decodes a whole file of [`Framing::Document`]. Never fails.
     fn decode_document<'a>(&self, origin: &Origin, bytes: &'a [u8]) -> Entry<'a>;
 
-    /// Reads a whole file of [`Framing::Index`]. Never fails.
+    /// Decodes a whole file of [`Framing::Index`]. Never fails.
     fn read_index(&self, _origin: &Origin, _bytes: &[u8]) -> Index {
         Index::default()
     }
 
-    /// The bytes of an index without its entries for some sessions; `None` if it has none of those.
-    /// Of bytes that cannot be read nothing can be left out, so nothing is left of them.
+    /// Returns the bytes of an index without its entries for some sessions, or `None` if it has no
+    /// entry for them. Bytes that cannot be read are removed whole, because no single entry can be
+    /// removed from them.
     fn index_without(
         &self,
         _origin: &Origin,
@@ -68,63 +69,64 @@ pub trait Format: Sync {
         None
     }
 
-    /// Whose reader says what a model should see of its sessions.
+    /// Returns the rules that select the model's context.
     fn rules(&self) -> Rules;
 
-    /// What it reads and where, for people: pairs of pattern and meaning.
+    /// Returns the files that it reads, for people: pairs of pattern and meaning.
     fn reads(&self) -> &'static [(&'static str, &'static str)];
 
-    /// Whether the file at that path is zstd of what it is claimed as. It is then read, kept and
-    /// given back decompressed.
+    /// Returns true if the file at `path` is compressed with zstd. It is then read, stored and
+    /// restored decompressed.
     fn is_compressed(&self, _path: &[u8]) -> bool {
         false
     }
 
-    /// The command that goes on with a session, program first, by its id or the key that leads to
-    /// it; `None` if there is none.
+    /// Returns the command that resumes a session by its id or key, program first; `None` if the
+    /// agent has none.
     fn resume(&self, _id: &str, _key: Option<&str>) -> Option<Vec<String>> {
         None
     }
 
-    /// Whether its transcripts begin with a header record.
+    /// Returns true if its transcripts begin with a header record.
     fn has_headers(&self) -> bool {
         false
     }
 
-    /// Whether it has files of [`Framing::Index`].
+    /// Returns true if it has files of [`Framing::Index`].
     fn has_index(&self) -> bool {
         false
     }
 
-    /// Whether a piece of a user's message was put there by the harness. The user's own words may
-    /// stand beside it.
+    /// Returns true if the harness injected this piece of a user's message. The user's own text may
+    /// be next to it.
     fn is_injected(&self, _text: &str) -> bool {
         false
     }
 
-    /// Whether a tool's result that mentions an error is worth a mark, because failures are not
-    /// always recorded as such.
+    /// Returns true if a tool result that mentions an error gets a mark, because the agent does not
+    /// always record failures as such.
     fn error_words_count(&self) -> bool {
         false
     }
 
-    /// After how many days without a change the agent itself deletes a transcript, if it does.
+    /// Returns the number of days without a change after which the agent itself deletes a
+    /// transcript, if it does.
     fn cleanup_days(&self) -> Option<u32> {
         None
     }
 }
 
-/// One place where an agent may keep its files.
+/// A location where an agent may store its files.
 #[derive(Debug, Clone, Copy)]
 pub struct Root {
-    /// An environment variable that replaces the places under the home directory. It may hold
+    /// An environment variable that replaces the locations under the home directory. It may hold
     /// several paths separated by commas.
     pub env: &'static str,
-    /// Places relative to the home directory.
+    /// Locations relative to the home directory.
     pub home: &'static [&'static str],
 }
 
-/// What kind of directory entry a path is.
+/// The kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Node {
     /// A regular file.
@@ -133,24 +135,24 @@ pub enum Node {
     Directory,
 }
 
-/// What to do with a path.
+/// The treatment of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// A directory to look into.
+    /// A directory to search.
     Enter,
     /// A file to follow.
     Collect(Part),
-    /// A file to follow if one of its first lines decodes; otherwise it is left out.
+    /// A file to follow if one of its first lines decodes; otherwise left out.
     Probe(Part),
-    /// Not collected, and `status` says why.
+    /// Not collected; `status` prints this reason.
     LeaveOut(&'static str),
-    /// Never opened, whatever else happens; `status` names it.
+    /// Never opened under any rule; `status` prints its name.
     Deny,
-    /// Not ours and not worth a word.
+    /// Not part of the format, and not reported.
     Ignore,
 }
 
-/// Which part of an agent's store a file is.
+/// The part of an agent's store that a file belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Part {
     /// A session's transcript.
@@ -159,26 +161,26 @@ pub enum Part {
     Agent,
     /// The transcript of a sub-agent, hidden from lists by default.
     Subagent,
-    /// What a session says about one of its sub-agents.
+    /// The description of a sub-agent.
     SubagentMeta,
-    /// A tool's output, too large for the transcript.
+    /// A tool's output that was too large for the transcript.
     ToolOutput,
-    /// A list of prompts over all sessions.
+    /// The list of prompts of all sessions.
     PromptHistory,
-    /// Which key leads to which session, with what the agent notes about each (`sessions.json`).
+    /// The map from keys to sessions, with the agent's notes about each (`sessions.json`).
     Index,
     /// Sessions in another program's SQLite file.
     Database,
     /// The definitions of scheduled jobs.
     CronJobs,
-    /// What a scheduled job did, run by run.
+    /// The runs of a scheduled job.
     CronRuns,
     /// A memory note or personality file of an agent's workspace.
     Note,
 }
 
 impl Part {
-    /// How its bytes fall into records.
+    /// Returns how its bytes are split into records.
     pub fn framing(self) -> Framing {
         match self {
             Part::SubagentMeta | Part::ToolOutput | Part::CronJobs | Part::Note => {
@@ -194,8 +196,8 @@ impl Part {
         }
     }
 
-    /// How much it matters to a collector: 0 is a conversation, 1 what ran on a schedule, 2 what an
-    /// agent notes about itself.
+    /// Returns its priority for a collector: 0 for conversations, 1 for scheduled jobs, 2 for an
+    /// agent's notes about itself.
     pub fn priority(self) -> u8 {
         match self {
             Part::Transcript
@@ -211,12 +213,12 @@ impl Part {
         }
     }
 
-    /// Whether it holds a conversation.
+    /// Returns true if it holds a conversation.
     pub fn is_transcript(self) -> bool {
         matches!(self, Part::Transcript | Part::Agent | Part::Subagent)
     }
 
-    /// The stable name that is stored and printed.
+    /// Returns the stable name that is stored and printed.
     pub fn as_str(self) -> &'static str {
         match self {
             Part::Transcript => "transcript",
@@ -234,29 +236,29 @@ impl Part {
     }
 }
 
-/// How a file's bytes fall into records.
+/// The rule that splits a file's bytes into records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// One record per line, kept for ever.
+    /// One record per line, kept forever.
     Lines,
     /// One record per distinct version of the whole file.
     Document,
-    /// Only the newest bytes are kept; the journal says when a key's identity, routing or state
-    /// changed, and never mentions counters, times or prompt reports.
+    /// Only the newest bytes are kept. The journal records each change of a key's identity, routing
+    /// or state; it never mentions counters, times or prompt reports.
     Index,
-    /// Sessions in another program's SQLite file: one record per row, kept for ever.
+    /// Sessions in another program's SQLite file: one record per row, kept forever.
     Rows,
 }
 
-/// What a file's path says about its records.
+/// The facts about a file's records that follow from its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// Which part of the store it is.
+    /// The part of the store.
     pub part: Part,
     /// The agent whose session it is (OpenClaw's `main`); `None` where a format has no such notion.
     pub agent: Option<String>,
-    /// The session that the file belongs to; `None` when its records say it themselves: a
-    /// transcript's header for all that follow it, any other record for itself.
+    /// The session that the file belongs to. `None` if its records name it: a transcript's header
+    /// for all records after it, any other record for itself.
     pub session: Option<String>,
     /// The session that this one works for.
     pub parent: Option<String>,
@@ -264,12 +266,12 @@ pub struct Origin {
     pub project: Option<String>,
     /// The file's base name; for a note its path inside the workspace.
     pub name: String,
-    /// Set when the agent put the file aside; the records in it read the same.
+    /// The reason, if the agent archived the file. Its records decode the same way.
     pub archive: Option<Archive>,
 }
 
 impl Origin {
-    /// An origin that says nothing beyond its part and its file's name.
+    /// Returns an origin with only a part and a file name.
     pub fn of(part: Part, name: impl Into<String>) -> Origin {
         Origin {
             part,
@@ -283,7 +285,7 @@ impl Origin {
     }
 }
 
-/// Why an agent put a transcript aside under another name.
+/// The reason why an agent archived a transcript under another name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Archive {
     /// The session was deleted.
@@ -299,7 +301,7 @@ pub enum Archive {
 }
 
 impl Archive {
-    /// The stable name that is stored and printed.
+    /// Returns the stable name that is stored and printed.
     pub fn as_str(self) -> &'static str {
         match self {
             Archive::Deleted => "deleted",

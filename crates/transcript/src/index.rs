@@ -1,7 +1,7 @@
-//! What an agent's index says: which key leads to which session, and what is noted about it.
+//! An agent's index: the map from keys to sessions, with the agent's notes about each.
 //!
-//! An index is rewritten as a whole, every few seconds, and most of what changes in it are counters
-//! and times. So the ledger keeps its newest bytes only, and writes down what matters for ever: see
+//! The agent rewrites the whole index every few seconds, and mostly counters and times change. So
+//! the ledger stores only its newest bytes, and records lasting changes in the journal: see
 //! [`Binding::noted`].
 
 mod fields;
@@ -14,49 +14,49 @@ use crate::problem::Problem;
 
 pub use fields::{FIELDS, Field, Group, Holds, field};
 
-/// An index, read.
+/// A decoded index.
 #[derive(Debug, Clone, Default)]
 pub struct Index {
-    /// Its keys, in their order as text.
+    /// Its keys, in text order.
     pub bindings: Vec<Binding>,
-    /// What was odd about it.
+    /// Oddities of the index.
     pub problems: Vec<Problem>,
-    /// Keys that say nothing that could be read, and why.
+    /// Keys whose entry could not be read, and the reasons.
     pub unread: Vec<(String, &'static str)>,
-    /// Nothing of it could be read: what was known before stays.
+    /// True if no part of the index could be read; the last good version stays.
     pub is_damaged: bool,
 }
 
-/// What an index says about one key.
+/// The entry of one key in an index.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Binding {
     /// The key, as written.
     pub key: String,
-    /// The session that it leads to now.
+    /// The session that the key routes to now.
     pub session: Option<String>,
-    /// Sessions that it led to before, oldest first, where the index remembers them.
+    /// Sessions that the key routed to before, oldest first, where the index has them.
     pub earlier: Vec<String>,
     /// The key of the session that this one works for.
     pub parent_key: Option<String>,
-    /// The session is a sub-agent's.
+    /// True for a sub-agent's session.
     pub is_subagent: bool,
-    /// Last activity by the agent's clock, milliseconds UTC.
+    /// The last activity by the agent's clock, in milliseconds UTC.
     pub updated_at: Option<i64>,
-    /// The session was put aside by its owner.
+    /// True if a person archived the session.
     pub is_archived: bool,
-    /// Everything said about the key under the names of [`FIELDS`], unknown fields included.
-    /// Prompt reports and skill lists stay in the index's bytes.
+    /// All fields of the key under the names of [`FIELDS`], unknown fields included. Prompt reports
+    /// and skill lists stay in the index's bytes.
     pub fields: Map<String, Value>,
-    /// Values as they were written, those that cannot be decoded among them; only where a whole index
-    /// is read.
+    /// Values exactly as written, including those that cannot be decoded. Filled only when a whole
+    /// index is read.
     pub written: BTreeMap<String, String>,
 }
 
-/// What stands between the key of a session and its sub-agent's.
+/// The separator between a session's key and its sub-agent's id.
 const SUBAGENT: &str = ":subagent:";
 
 impl Binding {
-    /// What these fields say about a key. Times of activity are not read from them.
+    /// Builds the binding of `key` from these fields. Times of activity are not read from them.
     pub fn of(key: &str, session: Option<String>, fields: Map<String, Value>) -> Binding {
         let text = |name: &str| {
             let text = fields.get(name).and_then(Value::as_str);
@@ -79,15 +79,15 @@ impl Binding {
         }
     }
 
-    /// What is written down for ever when it changes: identity, routing and state. Never counters,
-    /// times or reports.
+    /// Returns the fields whose changes the journal records forever: identity, routing and state.
+    /// Never counters, times or reports.
     pub fn noted(&self) -> Map<String, Value> {
         let is_noted = |name: &str| field(name).is_some_and(|field| field.group.is_noted());
         self.fields
             .iter()
             .filter(|(name, value)| is_noted(name) && !value.is_null())
             .map(|(name, value)| match field(name).map(|field| field.holds) {
-                // That it happened is state; when it happened is a time.
+                // The event itself is state; only the time is left out.
                 Some(Holds::Time) => (name.clone(), Value::Bool(true)),
                 _ => (name.clone(), value.clone()),
             })
@@ -95,8 +95,8 @@ impl Binding {
     }
 }
 
-/// A sub-agent's key begins with the key of the session it works for; an agent's name alone stands
-/// for its main session.
+/// Returns the key of the parent session, which a sub-agent's key begins with. An agent's name
+/// alone stands for its main session.
 fn parent_of(before: &str) -> String {
     let is_agent = before.strip_prefix("agent:").is_some_and(|agent| !agent.contains(':'));
     if is_agent { format!("{before}:main") } else { before.to_owned() }

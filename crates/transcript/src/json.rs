@@ -1,9 +1,9 @@
-//! Building blocks for a typed reading of JSON that nothing in the values can stop.
+//! Typed reading of JSON that no unexpected value can stop.
 //!
 //! [`fields!`] declares a struct of optional fields. Its reader skips unknown keys, takes the last
-//! of repeated keys, and turns a value of an unexpected type into `None`; both oddities are noted
-//! in an [`Odd`]. Text borrows from the record unless it holds escapes. What stays an error is
-//! what is not JSON: then the caller tries to recover the record.
+//! of repeated keys, and turns a value of an unexpected type into `None`; the last two are noted in
+//! an [`Odd`]. Text borrows from the record unless it holds escapes. Only input that is not JSON is
+//! an error; the caller then tries to recover the record.
 //!
 //! Nothing here knows any agent's format.
 
@@ -19,17 +19,17 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 pub(crate) use self::values::{Nullable, Present, Word, non_empty};
 use crate::problem::{Problem, ProblemKind};
 
-/// Reads `json`, which must be one object, as a struct that [`fields!`] declared.
+/// Decodes `json`, which must be one object, into a struct declared by [`fields!`].
 ///
 /// An error means that `json` is not one JSON object; arrays and scalars are errors too.
 ///
-/// Such a struct has a field for whatever any type of record may hold, a kilobyte or two of them, so
-/// it is filled where it stands and handed on as a box.
+/// Such a struct has a field for every record type, one or two kilobytes in all, so it is filled in
+/// place and returned as a box.
 pub(crate) fn object<'de, T: Fields<'de>>(
     json: &'de [u8],
     odd: &mut Odd,
 ) -> serde_json::Result<Box<T>> {
-    // A line that is looked through once need not be looked through string by string.
+    // Checking the whole line for UTF-8 once is faster than checking each string.
     match std::str::from_utf8(json) {
         Ok(text) => read_object(serde_json::Deserializer::from_str(text), odd),
         Err(_) => read_object(serde_json::Deserializer::from_slice(json), odd),
@@ -46,7 +46,7 @@ fn read_object<'de, R: serde_json::de::Read<'de>, T: Fields<'de>>(
     Ok(value)
 }
 
-/// What was odd about a record, each thing once. Field names come from the program, never from the
+/// The oddities of a record, each noted once. Field names come from the program, never from the
 /// record, so that problems carry no transcript text.
 #[derive(Debug, Default)]
 pub(crate) struct Odd {
@@ -54,33 +54,33 @@ pub(crate) struct Odd {
 }
 
 impl Odd {
-    /// Notes that the field `key` was odd in the way `kind`.
+    /// Notes an oddity of the field `key`.
     pub(crate) fn note(&mut self, kind: ProblemKind, key: &'static str) {
-        // A list of a million odd blocks says the same thing a million times.
+        // A list of a million odd blocks would repeat the same note a million times.
         if !self.seen.contains(&(kind, key)) {
             self.seen.push((kind, key));
         }
     }
 
-    /// Whether nothing was odd.
+    /// Returns true if nothing was odd.
     pub(crate) fn is_none(&self) -> bool {
         self.seen.is_empty()
     }
 
-    /// The problems, in the order in which they were met.
+    /// Returns the problems in the order in which they were found.
     pub(crate) fn into_problems(self) -> Vec<Problem> {
         self.seen.into_iter().map(|(kind, key)| Problem::new(kind, key)).collect()
     }
 }
 
-/// What stood where a value was looked for.
+/// The result of reading one value.
 #[derive(Debug)]
-pub(crate) enum Found<T> {
+pub(crate) enum Parsed<T> {
     /// A usable value.
     Value(T),
-    /// `null`, which is as good as absent.
-    Nothing,
-    /// A value of an unexpected type. It has been skipped.
+    /// `null`, which counts as absent.
+    Null,
+    /// A value of an unexpected type. The reader has skipped it.
     Unexpected,
 }
 
@@ -106,62 +106,65 @@ impl Number {
     }
 }
 
-/// A value that can be looked for in a record. Each method says what a JSON value of one type
-/// means; `None` means that it is unexpected.
+/// A type that can be read from any JSON value. Each method converts one JSON type; `None` means
+/// that this type is unexpected.
 pub(crate) trait Lenient<'de>: Sized {
-    /// The kind of problem that an unexpected value is.
+    /// The kind of problem that is noted for an unexpected value.
     const PROBLEM: ProblemKind = ProblemKind::BadField;
 
-    /// From a string that had escapes.
+    /// Converts a string that held escapes.
     fn from_text(_text: &str) -> Option<Self> {
         None
     }
 
-    /// From a string that stands in the record as it is.
+    /// Converts a string that borrows from the record.
     fn from_borrowed(text: &'de str) -> Option<Self> {
         Self::from_text(text)
     }
 
-    /// From `true` or `false`.
+    /// Converts `true` or `false`.
     fn from_bool(_value: bool) -> Option<Self> {
         None
     }
 
-    /// From a number.
+    /// Converts a number.
     fn from_number(_number: Number) -> Option<Self> {
         None
     }
 
-    /// From `null`, which is otherwise the same as an absent field.
+    /// Converts `null`, which by default counts as an absent field.
     fn from_null() -> Option<Self> {
         None
     }
 
-    /// From a list. An implementation must read the list to its end.
+    /// Converts a list. An implementation must read the list to its end.
     fn from_list<A: SeqAccess<'de>>(list: A, _odd: &mut Odd) -> Result<Option<Self>, A::Error> {
         skip_list(list)?;
         Ok(None)
     }
 
-    /// From an object. An implementation must read the object to its end.
+    /// Converts an object. An implementation must read the object to its end.
     fn from_object<A: MapAccess<'de>>(object: A, _odd: &mut Odd) -> Result<Option<Self>, A::Error> {
         skip_object(object)?;
         Ok(None)
     }
 
-    /// Reads one value of whatever type.
-    fn read<D: Deserializer<'de>>(deserializer: D, odd: &mut Odd) -> Result<Found<Self>, D::Error> {
+    /// Reads one value of any type.
+    fn read<D: Deserializer<'de>>(
+        deserializer: D,
+        odd: &mut Odd,
+    ) -> Result<Parsed<Self>, D::Error> {
         deserializer.deserialize_any(AnyVisitor { odd, of: PhantomData })
     }
 }
 
-/// A struct that [`fields!`] declared.
+/// A struct declared by [`fields!`].
 pub(crate) trait Fields<'de>: Default {
-    /// Reads an object into it, to the object's end.
+    /// Reads an object to its end into the struct.
     fn read_fields<A: MapAccess<'de>>(&mut self, object: A, odd: &mut Odd) -> Result<(), A::Error>;
 }
 
-/// A large one, which is not moved about.
+/// A large struct stays in its box instead of being moved.
 impl<'de, T: Fields<'de>> Lenient<'de> for Box<T> {
     fn from_object<A: MapAccess<'de>>(object: A, odd: &mut Odd) -> Result<Option<Self>, A::Error> {
         let mut this = Box::<T>::default();
@@ -240,24 +243,24 @@ macro_rules! fields {
 }
 pub(crate) use fields;
 
-/// Reads the rest of a list and forgets it.
+/// Reads and discards the rest of a list.
 pub(crate) fn skip_list<'de, A: SeqAccess<'de>>(mut list: A) -> Result<(), A::Error> {
     while list.next_element::<IgnoredAny>()?.is_some() {}
     Ok(())
 }
 
-/// Reads the rest of an object and forgets it.
+/// Reads and discards the rest of an object.
 pub(crate) fn skip_object<'de, A: MapAccess<'de>>(mut object: A) -> Result<(), A::Error> {
     while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
     Ok(())
 }
 
-/// Reads the value of a key that nobody asked for, and forgets it.
+/// Reads and discards the value of an unknown key.
 pub(crate) fn skip_value<'de, A: MapAccess<'de>>(object: &mut A) -> Result<(), A::Error> {
     object.next_value::<IgnoredAny>().map(drop)
 }
 
-/// Reads an object's key; it borrows unless it holds escapes.
+/// Reads an object's key, which borrows unless it holds escapes.
 pub(crate) struct Key;
 
 impl<'de> DeserializeSeed<'de> for Key {
@@ -284,7 +287,7 @@ impl<'de> Visitor<'de> for Key {
     }
 }
 
-/// Reads the value of the field `key`, and notes it if it is of an unexpected type.
+/// Reads the value of the field `key`, and notes an unexpected type.
 pub(crate) struct Value<'o, T> {
     key: &'static str,
     odd: &'o mut Odd,
@@ -292,7 +295,7 @@ pub(crate) struct Value<'o, T> {
 }
 
 impl<'o, T> Value<'o, T> {
-    /// A reader for the value of `key`.
+    /// Returns a reader for the value of `key`.
     pub(crate) fn new(key: &'static str, odd: &'o mut Odd) -> Self {
         Value { key, odd, of: PhantomData }
     }
@@ -303,9 +306,9 @@ impl<'de, T: Lenient<'de>> DeserializeSeed<'de> for Value<'_, T> {
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         Ok(match T::read(deserializer, self.odd)? {
-            Found::Value(value) => Some(value),
-            Found::Nothing => None,
-            Found::Unexpected => {
+            Parsed::Value(value) => Some(value),
+            Parsed::Null => None,
+            Parsed::Unexpected => {
                 self.odd.note(T::PROBLEM, self.key);
                 None
             }
@@ -313,20 +316,20 @@ impl<'de, T: Lenient<'de>> DeserializeSeed<'de> for Value<'_, T> {
     }
 }
 
-/// The one visitor that accepts everything and asks `T` what it means.
+/// A visitor that accepts every JSON type and lets `T` convert it.
 struct AnyVisitor<'o, T> {
     odd: &'o mut Odd,
     of: PhantomData<T>,
 }
 
-impl<T> From<Option<T>> for Found<T> {
+impl<T> From<Option<T>> for Parsed<T> {
     fn from(value: Option<T>) -> Self {
-        value.map_or(Found::Unexpected, Found::Value)
+        value.map_or(Parsed::Unexpected, Parsed::Value)
     }
 }
 
 impl<'de, T: Lenient<'de>> Visitor<'de> for AnyVisitor<'_, T> {
-    type Value = Found<T>;
+    type Value = Parsed<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any JSON value")
@@ -357,19 +360,19 @@ impl<'de, T: Lenient<'de>> Visitor<'de> for AnyVisitor<'_, T> {
     }
 
     fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(T::from_null().map_or(Found::Nothing, Found::Value))
+        Ok(T::from_null().map_or(Parsed::Null, Parsed::Value))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
-        T::from_list(list, self.odd).map(Found::from)
+        T::from_list(list, self.odd).map(Parsed::from)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Self::Value, A::Error> {
-        T::from_object(object, self.odd).map(Found::from)
+        T::from_object(object, self.odd).map(Parsed::from)
     }
 }
 
-/// Accepts an object only.
+/// A visitor that accepts only an object.
 struct ObjectVisitor<'o, T> {
     odd: &'o mut Odd,
     into: &'o mut T,

@@ -1,12 +1,12 @@
-//! Session keys: the addresses that lead messages to sessions.
+//! Session keys: the addresses that route messages to sessions.
 //!
-//! `agent:<agentId>:<rest>`, where the rest says what kind of conversation it is. Every string is a
-//! key and prints as it was written; what it says about itself is only a reading of it. Ids of
-//! peers, groups and threads come from other systems and may hold colons.
+//! `agent:<agentId>:<rest>`, where the rest names the kind of conversation. Every string is a valid
+//! key and prints as it was written; the kind is only an interpretation. Ids of peers, groups and
+//! threads come from other systems and may hold colons.
 
 use std::fmt;
 
-/// What kind of conversation a key leads to.
+/// The kind of conversation that a key routes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind<'a> {
     /// The agent's main session, or another one named by a single word.
@@ -16,61 +16,62 @@ pub enum Kind<'a> {
     },
     /// A conversation with one person.
     Direct {
-        /// Which channel it comes through; `None` where all are one.
+        /// The channel; `None` if all channels share one session.
         channel: Option<&'a str>,
-        /// Which of the agent's accounts there, where each has sessions of its own.
+        /// The agent's account on the channel, if each account has sessions of its own.
         account: Option<&'a str>,
         /// The person.
         peer: &'a str,
     },
     /// A group, channel or room.
     Group {
-        /// Which channel it is on.
+        /// The channel.
         channel: &'a str,
         /// `group`, `channel` or `room`.
         sort: &'a str,
-        /// Its id there.
+        /// The group's id on the channel.
         id: &'a str,
     },
-    /// A thread that is addressed without what it belongs to.
+    /// A thread whose key does not name the group that it belongs to.
     Thread {
-        /// Which channel it is on.
+        /// The channel.
         channel: &'a str,
-        /// Its id there.
+        /// The thread's id on the channel.
         id: &'a str,
     },
     /// A scheduled job.
     Cron {
         /// The job.
         job: &'a str,
-        /// One run of it.
+        /// The id of one run.
         run: Option<&'a str>,
     },
     /// A webhook.
     Hook {
-        /// Its id.
+        /// The webhook's id.
         id: &'a str,
     },
     /// A session that works for another one.
     Subagent {
-        /// Its id; of a sub-agent's sub-agent, all that follows the first mark.
+        /// The sub-agent's id. For a sub-agent of a sub-agent, all that follows the first
+        /// `subagent:`.
         id: &'a str,
     },
-    /// A session that was named on purpose.
+    /// A session with a name chosen on purpose.
     Explicit {
         /// The name.
         name: &'a str,
     },
     /// `global` or `unknown`.
     Sentinel {
-        /// Which.
+        /// The word itself.
         name: &'a str,
     },
-    /// Anything else.
+    /// Any other key.
     Other,
 }
 
-/// Marks that end an address and name a part of the conversation.
+/// Words that end an address and introduce a topic or thread.
 const SUFFIXES: [&str; 2] = ["topic", "thread"];
 
 /// A session key as it was written.
@@ -78,23 +79,23 @@ const SUFFIXES: [&str; 2] = ["topic", "thread"];
 pub struct SessionKey(String);
 
 impl SessionKey {
-    /// Reads a key. Every string is one.
+    /// Parses a key. Every string is valid.
     pub fn parse(text: impl Into<String>) -> SessionKey {
         SessionKey(text.into())
     }
 
-    /// The key as it was written.
+    /// Returns the key as it was written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The agent that it belongs to; `None` for sentinels and requests without one.
+    /// Returns the agent; `None` for sentinels and keys without one.
     pub fn agent(&self) -> Option<&str> {
         let (agent, _) = self.0.strip_prefix("agent:")?.split_once(':')?;
         (!agent.is_empty()).then_some(agent)
     }
 
-    /// What follows the agent; all of it where there is none.
+    /// Returns the part after the agent, or the whole key if it has no agent.
     pub fn rest(&self) -> &str {
         match self.agent() {
             Some(agent) => self.0.get("agent:".len() + agent.len() + 1..).unwrap_or_default(),
@@ -102,12 +103,12 @@ impl SessionKey {
         }
     }
 
-    /// The topic or thread that it is about, where that is a part of another conversation.
+    /// Returns the topic or thread, if the key addresses a part of another conversation.
     pub fn thread(&self) -> Option<&str> {
         self.split().1
     }
 
-    /// What kind of conversation it leads to.
+    /// Returns the kind of conversation that the key routes to.
     pub fn kind(&self) -> Kind<'_> {
         let (base, _) = self.split();
         if self.agent().is_none() && matches!(base, "global" | "unknown") {
@@ -149,8 +150,8 @@ impl SessionKey {
         }
     }
 
-    /// The spelling by which keys are compared: `dm` is `direct`, and letters are small, except in
-    /// the ids of Signal's groups and Matrix's rooms, where they make a difference.
+    /// Returns the spelling by which keys are compared: `dm` becomes `direct`, and letters become
+    /// lower case, except in the ids of Signal groups and Matrix rooms, which are case-sensitive.
     pub fn canonical(&self) -> String {
         let agent = match self.agent() {
             Some(agent) => format!("agent:{}:", agent.to_lowercase()),
@@ -187,7 +188,7 @@ impl SessionKey {
         format!("{agent}{base}{suffix}")
     }
 
-    /// The address, and the topic or thread behind it.
+    /// Returns the address, and the topic or thread after it.
     fn split(&self) -> (&str, Option<&str>) {
         let rest = self.rest();
         let found = SUFFIXES
@@ -197,7 +198,7 @@ impl SessionKey {
                 let at = rest.rfind(&mark)?;
                 let base = rest.get(..at)?;
                 let id = rest.get(at + mark.len()..)?;
-                // `telegram:thread:5` is all address.
+                // `telegram:thread:5` is an address without a topic or thread.
                 (base.contains(':') || base == "main")
                     .then_some((base, id))
                     .filter(|(_, id)| !id.is_empty())

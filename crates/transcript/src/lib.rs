@@ -1,11 +1,11 @@
-//! What a session **is**: the entries that agents' records say, and the formats they say them in.
+//! The normal form of a session: the entries in agents' records, and the formats that read them.
 //!
 //! This crate never touches files, the clock, the environment, the network or SQL.
 //! Decoding never fails and never panics: it returns what it understood and a list of problems.
 //!
-//! Read in this order: [`entry`] (the normal form), [`mod@format`] (the question list that each agent's
-//! format answers), [`record`] (bytes to entries, damaged ones included), then one format; [`story`] is
-//! what people are told of a session.
+//! Read in this order: [`entry`] (the normal form), [`mod@format`] (the questions that each agent's
+//! format answers), [`record`] (bytes to entries, damaged ones included), then one format.
+//! [`story`] is what a person reads of a session.
 
 pub mod context;
 pub mod entry;

@@ -1,7 +1,8 @@
-//! Messages and their pieces, in every shape that Claude Code, pi and OpenClaw have written.
+//! Messages and their blocks, in every shape that Claude Code, pi and OpenClaw have written.
 //!
-//! One reader serves all formats: the shapes overlap, and sessions move between agents. It knows
-//! no envelopes, titles or paths: those belong to a format. Base64 data is skipped, never copied.
+//! One reader serves all formats, because their shapes overlap and sessions move between agents. It
+//! knows no envelopes, titles or paths: those belong to a format. Base64 data is skipped, never
+//! copied.
 //!
 //! A format declares a field `"message" => message: Message<'a>` in its line struct (see
 //! [`fields!`]) and calls [`Message::fill`]; a line that is itself a message is read with
@@ -20,8 +21,8 @@ use crate::json::{Word, fields, non_empty};
 use crate::time::Timestamp;
 
 fields! {
-    /// A message as written. All fields are optional; take what a format treats in its own way
-    /// before calling [`Message::fill`].
+    /// A message as written. All fields are optional. A format takes out the fields that it treats
+    /// in its own way before it calls [`Message::fill`].
     struct Message<'a> {
         "role" => role: Cow<'a, str>,
         "content" => content: Content<'a>,
@@ -56,15 +57,15 @@ fields! {
 }
 
 impl<'a> Message<'a> {
-    /// Moves what the message says into `entry`: `role`, `blocks`, `model`, `provider`, `api`,
-    /// `stop`, `usage`, `response`, `marks.is_error`, and `time` unless it is already set.
+    /// Moves the message into `entry`: `role`, `blocks`, `model`, `provider`, `api`, `stop`,
+    /// `usage`, `response`, `marks.is_error`, and `time` unless it is already set.
     ///
     /// - The content of a tool's message becomes one [`Block::ToolResult`].
     /// - An error message becomes text when the message has none.
     /// - A `bashExecution` becomes a user's text `! command`.
-    /// - A role this version does not know leaves `entry.role` as it is.
+    /// - A role that this version does not know leaves `entry.role` unchanged.
     ///
-    /// Never sets `marks.is_prompt`: what begins a turn is for the format to say.
+    /// Never sets `marks.is_prompt`: the format decides which entry begins a turn.
     pub(crate) fn fill(mut self, entry: &mut Entry<'a>) {
         let mut blocks = self.content.take().unwrap_or_default().0;
         match self.role.as_deref().unwrap_or_default() {
@@ -93,7 +94,7 @@ impl<'a> Message<'a> {
             Block::ToolCall(_) => true,
             _ => false,
         });
-        // What the client writes there is not what the agent said: somebody stopped it.
+        // When a person stops the agent, the client writes this text; it is not the agent's.
         let is_aborted = entry.stop == Some(Stop::Aborted) && error.is_some();
         entry.marks.is_interrupt |= is_aborted && says_nothing;
         if (error.is_some() && !is_aborted) || entry.stop == Some(Stop::Error) {
@@ -115,13 +116,13 @@ impl<'a> Message<'a> {
         entry.time = entry.time.or(self.time);
     }
 
-    /// How it ended.
+    /// Returns how the message ended.
     pub(crate) fn stop(&self) -> Option<Stop> {
         let reason = self.stop_reason.as_deref().or(self.stop_reason_camel.as_deref())?;
         (!reason.is_empty()).then(|| stop_from(reason))
     }
 
-    /// Makes one tool result of the blocks of a tool's message.
+    /// Joins the blocks of a tool's message into one tool result.
     fn gather_result(&mut self, blocks: &mut Vec<Block<'a>>) {
         if blocks.iter().any(|block| matches!(block, Block::ToolResult(_))) {
             return;
@@ -153,7 +154,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// What a stop reason means.
+/// Maps a stop reason to its meaning.
 pub(crate) fn stop_from(reason: &str) -> Stop {
     match reason {
         "end_turn"

@@ -1,25 +1,26 @@
 //! The names that are never opened: credentials, keys, identities and configuration with secrets.
 //!
-//! The first belt is each format's allow-list; this is the second one, and it wins over every
-//! format. Two rules, both without regard to case:
+//! Each format's allow-list is the first barrier; this deny-list is the second, and wins over every
+//! format. Two rules, both case-insensitive:
 //!
 //! - **File names** are denied at any depth, and so are their backups (`openclaw.json.bak.2`,
 //!   `.claude.json.backup`). A transcript is never mistaken for one: `openclaw.jsonl` and
 //!   `settings-x.jsonl` are sessions of that name.
 //! - **Folder names** are denied at any depth, as whole components, except where a person chooses
 //!   the name: directly below `agents/` and `projects/` at the top of a root. An OpenClaw agent may
-//!   be called `telegram`, and a project folder that merely contains the word is none of them.
+//!   be called `telegram`, and a project folder that only contains the word is not denied.
 //!
-//! A path with `..` or a NUL byte in it is denied too: no directory lists one, so somebody made it up.
+//! A path with `..` or a NUL byte is denied too: no directory listing contains one, so it is
+//! forged.
 
-/// Folders that hold secrets, or what only makes sense to the program that wrote it.
+/// Folders with secrets, or with data that only their own program can read.
 const FOLDERS: &[&str] =
     &["credentials", "identity", "devices", "telegram", "whatsapp", ".ssh", ".gnupg", ".aws"];
 
 /// Folders whose direct children are named by people.
 const NAMED_BY_PEOPLE: &[&str] = &["agents", "projects"];
 
-/// JSON files with secrets in them. Whatever follows the name (a backup's suffix, JSON5) is denied
+/// JSON files with secrets. The name with anything after it (a backup's suffix, JSON5) is denied
 /// too, except for the `l` that makes it a `.jsonl`.
 const JSON_FILES: &[&str] = &[
     "auth-profiles.json",
@@ -34,7 +35,7 @@ const JSON_FILES: &[&str] = &[
     "moldbot.json",
 ];
 
-/// Files that are secret under this name, or under this name with an extension.
+/// Files that are secret under this name, with or without an extension.
 const FILES: &[&str] = &[
     "id_rsa",
     "id_dsa",
@@ -63,7 +64,7 @@ const KEY_EXTENSIONS: &[&str] = &[
     ".env",
 ];
 
-/// How names begin that are configuration with secrets where the rest says that it is data:
+/// Beginnings of names that are configuration with secrets if a data extension follows:
 /// `settings.local.json`, `client_secret_123.apps.googleusercontent.com.json`, `secrets.prod.yaml`.
 const DATA_FILES: &[&str] = &[
     "settings",
@@ -78,14 +79,14 @@ const DATA_FILES: &[&str] = &[
     "secrets_",
 ];
 
-/// What such data is written in.
+/// Extensions of such data files.
 const DATA_EXTENSIONS: &[&str] = &[".json", ".yaml", ".yml", ".toml"];
 
-/// What editors and careful programs put behind a name. A number or date may follow.
+/// Suffixes that editors and other programs append to backups. A number or date may follow.
 const BACKUP_SUFFIXES: &[&str] =
     &[".bak", ".backup", ".old", ".orig", ".save", ".swp", ".tmp", "~"];
 
-/// Whether a path, relative to a root and `/`-separated, must never be opened.
+/// Returns true if a path, relative to a root and `/`-separated, must never be opened.
 pub fn is_denied(path: &[u8]) -> bool {
     if memchr::memchr(0, path).is_some() {
         return true;
@@ -120,12 +121,12 @@ fn is_secret_file(name: &[u8]) -> bool {
     KEY_EXTENSIONS.iter().any(|extension| ends_with(name, extension))
 }
 
-/// `file` itself or `file` with something behind it that does not make it a `.jsonl`.
+/// Returns true for `file`, alone or with a suffix that does not make it a `.jsonl`.
 fn is_json_named(name: &[u8], file: &str) -> bool {
     starts_with(name, file) && !matches!(name.get(file.len()), Some(b'l' | b'L'))
 }
 
-/// Whether `.json` (and not `.jsonl`), or the like, is one of the name's extensions.
+/// Returns true if `.json` (not `.jsonl`) or another data extension is in the name.
 fn holds_data(name: &[u8]) -> bool {
     memchr::memchr_iter(b'.', name)
         .filter_map(|at| name.get(at..))
@@ -133,7 +134,8 @@ fn holds_data(name: &[u8]) -> bool {
 }
 
 fn without_backup_suffix(name: &[u8]) -> &[u8] {
-    // Every suffix begins with one of these two; this runs for every file of every sync.
+    // Every suffix begins with one of these two bytes. This check runs for every file of every
+    // sync.
     let mut marks = memchr::memchr2_iter(b'.', b'~', name).filter(|at| *at > 0);
     let cut = marks.find(|at| {
         name.get(*at..).is_some_and(|rest| {

@@ -1,6 +1,5 @@
-//! What a runtime may append to a session: entries in pi's shapes (version 3), checked before they
-//! are written. Whatever is not understood by those who read the session later is refused here, with
-//! a sentence that says why.
+//! The entries that a runtime may append to a session: pi's shapes (version 3), checked before they
+//! are written. An entry that later readers could not decode is refused, with the reason.
 
 mod check;
 mod lines;
@@ -11,88 +10,87 @@ use serde_json::value::RawValue;
 
 use crate::json::object::{Json, Object, text};
 use crate::time::Timestamp;
-pub use lines::{header, id_in, mirror, rehung, thinking_level_in};
+pub use lines::{header, id_in, mirror, thinking_level_in, with_parent};
 
-/// An entry of more bytes than this is refused: nobody could read it whole.
+/// An entry of more bytes than this is refused, because readers do not decode longer records whole.
 pub const LONGEST: usize = crate::record::DECODE_LIMIT - 4096;
 
-/// What is nested deeper is refused: most readers of JSON stop at 128, and an entry stands in one.
+/// An entry that is nested deeper is refused: most JSON parsers stop at 128 levels, and exports
+/// nest an entry in another object.
 const DEEPEST: usize = 120;
 
 /// An id of more bytes than this is refused.
 const LONGEST_ID: usize = 128;
 
-/// Why an entry is refused.
+/// The reason why an entry is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It cannot be read.
+    /// The text is not a JSON object.
     #[error("not a JSON object: {0}")]
     NotAnObject(String),
-    /// It is too long.
-    #[error("{0} bytes are too long; at most {LONGEST} are kept in one entry")]
+    /// The entry is too long.
+    #[error("the entry has {0} bytes; the limit is {LONGEST}")]
     TooLong(usize),
-    /// Readers do not go that deep.
-    #[error("it is nested more than {DEEPEST} deep")]
+    /// The entry is nested deeper than readers go.
+    #[error("the entry is nested more than {DEEPEST} levels deep")]
     TooDeep,
-    /// Nobody would understand it.
-    #[error("there is no entry type {0:?}; `custom` takes data of your own")]
+    /// The type is unknown to readers.
+    #[error("unknown entry type {0:?}; use `custom` for data of your own")]
     UnknownType(String),
-    /// A message of a role that there is not.
-    #[error(
-        "there is no role {0:?}: a message is of user, assistant, toolResult, bashExecution, custom or system"
-    )]
+    /// The role is unknown to readers.
+    #[error("unknown role {0:?}; use user, assistant, toolResult, bashExecution, custom or system")]
     WrongRole(String),
-    /// Something is missing or is of the wrong kind.
+    /// A field is missing or has the wrong type.
     #[error("{0}")]
     Field(&'static str),
-    /// A field holds something else than it should.
+    /// A field holds a wrong value.
     #[error("`{field}` of {of} {should}")]
     Wrong {
         /// The field.
         field: &'static str,
-        /// What it is a field of.
+        /// The entry or message that has the field.
         of: &'static str,
-        /// What it should be, or what is wrong with it.
+        /// The rule that the value breaks.
         should: &'static str,
     },
-    /// An id that cannot be used.
+    /// The id cannot be used.
     #[error(
-        "an id is 1 to {LONGEST_ID} printable characters, not `root`, and does not begin with #"
+        "an id must have 1 to {LONGEST_ID} printable characters, must not be `root` and must not begin with #"
     )]
     Id,
 }
 
-/// What an entry says about its parent.
+/// The parent that an entry names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ParentSaid {
-    /// Nothing: the leaf is.
-    Unsaid,
-    /// It has none.
+pub enum ParentRef {
+    /// Not given: the current leaf becomes the parent.
+    Implicit,
+    /// Explicitly none.
     Root,
-    /// The entry of that id.
+    /// The entry with this id.
     Id(String),
 }
 
-impl From<Option<String>> for ParentSaid {
-    fn from(parent: Option<String>) -> ParentSaid {
-        parent.map_or(ParentSaid::Root, ParentSaid::Id)
+impl From<Option<String>> for ParentRef {
+    fn from(parent: Option<String>) -> ParentRef {
+        parent.map_or(ParentRef::Root, ParentRef::Id)
     }
 }
 
-/// An entry that was checked as far as it can be alone.
+/// An entry that passed all checks that need no other entry.
 #[derive(Debug, Clone)]
 pub struct NewEntry {
-    /// What kind of entry it is.
+    /// The type of the entry.
     pub type_name: &'static str,
-    /// Its id, if it brings one.
+    /// The id, if the caller supplied one.
     pub id: Option<String>,
-    /// Its parent.
-    pub parent: ParentSaid,
-    /// Other entries that it speaks of: the field, and the id. They have to be there.
+    /// The parent.
+    pub parent: ParentRef,
+    /// References to other entries, as field and id. The referenced entries must exist.
     pub refers_to: Vec<(&'static str, String)>,
-    /// Where a `leaf` moves the leaf; `Some(None)`: before the first entry.
+    /// The new leaf that a `leaf` entry sets; `Some(None)` is the place before the first entry.
     pub leaf_target: Option<Option<String>>,
-    /// It stands beside the conversation and never becomes the leaf.
+    /// True if it is appended beside the conversation and never becomes the leaf.
     pub is_side: bool,
     /// The role of a message.
     pub role: Option<&'static str>,
@@ -106,21 +104,25 @@ impl NewEntry {
         if json.len() > LONGEST {
             return Err(Refusal::TooLong(json.len()));
         }
-        if is_deep(json) {
+        if is_too_deep(json) {
             return Err(Refusal::TooDeep);
         }
         let object: Object<'_> = serde_json::from_str(json)
-            .map_err(|error| Refusal::NotAnObject(without_text(&error)))?;
+            .map_err(|error| Refusal::NotAnObject(error_position(&error)))?;
         let type_name = match object.get("type") {
             None if object.has("role") => "message",
-            None => return Err(Refusal::Field("an entry needs a type, a bare message a role")),
+            None => {
+                return Err(Refusal::Field(
+                    "an entry needs `type`, and a bare message needs `role`",
+                ));
+            }
             Some(value) => check::known_type(&text(value).unwrap_or_default())?,
         };
         let is_bare = !object.has("type");
         let mut entry = NewEntry {
             type_name,
             id: None,
-            parent: ParentSaid::Unsaid,
+            parent: ParentRef::Implicit,
             refers_to: Vec::new(),
             leaf_target: None,
             is_side: object.text("appendMode").as_deref() == Some("side"),
@@ -129,7 +131,7 @@ impl NewEntry {
         };
         if is_bare {
             entry.role = Some(check::message(&object)?);
-            entry.fields.push(("message".to_owned(), finished_message(&object)?));
+            entry.fields.push(("message".to_owned(), in_pi_shape(&object)?));
             return Ok(entry);
         }
         entry.check(&object)?;
@@ -138,8 +140,8 @@ impl NewEntry {
                 "type" | "id" | "parentId" => {}
                 "message" => {
                     let message = Object::read(value.get());
-                    let message = message.ok_or(Refusal::Field("`message` is no object"))?;
-                    entry.fields.push((name.to_owned(), finished_message(&message)?));
+                    let message = message.ok_or(Refusal::Field("`message` must be an object"))?;
+                    entry.fields.push((name.to_owned(), in_pi_shape(&message)?));
                 }
                 _ => entry.fields.push((name.to_owned(), value.to_owned())),
             }
@@ -153,9 +155,9 @@ impl NewEntry {
             self.id = Some(id_of(id)?);
         }
         self.parent = match object.get("parentId") {
-            None => ParentSaid::Unsaid,
-            Some(value) if value.get() == "null" => ParentSaid::Root,
-            Some(value) => ParentSaid::Id(id_of(value)?),
+            None => ParentRef::Implicit,
+            Some(value) if value.get() == "null" => ParentRef::Root,
+            Some(value) => ParentRef::Id(id_of(value)?),
         };
         if let Some(time) = object.get("timestamp") {
             check::timestamp(time)?;
@@ -174,7 +176,7 @@ impl NewEntry {
                 check::replacement(object)?;
             }
             "compaction" => self.refers_to.extend(refers("firstKeptEntryId")?),
-            // `root`: before the first entry.
+            // `root` is the place before the first entry.
             "branch_summary" if object.text("fromId").as_deref() != Some("root") => {
                 self.refers_to.extend(refers("fromId")?);
             }
@@ -197,7 +199,7 @@ impl NewEntry {
         Ok(())
     }
 
-    /// The line to be written, with its newline. What the entry brings itself stays as it is.
+    /// Returns the line to write, with its newline. The caller's own fields stay unchanged.
     pub fn line(&self, id: &str, parent: Option<&str>, now: Timestamp) -> String {
         let mut object = Object::default();
         object.put("type", &self.type_name);
@@ -209,7 +211,7 @@ impl NewEntry {
         for (name, value) in &self.fields {
             let mut value = Cow::Borrowed(&**value);
             if name == "message" {
-                value = timed(value, now);
+                value = with_time(value, now);
             }
             object.push(Cow::Borrowed(name), value);
         }
@@ -218,7 +220,7 @@ impl NewEntry {
 }
 
 impl NewEntry {
-    /// Whether `line` is this entry as it was written before. Fields that were filled in then do not
+    /// Returns true if `line` is this entry as it was written before. Fields that were filled in then do not
     /// count, nor does where a branch summary was written from: the leaf has moved since.
     pub fn is_written_as(&self, line: &str) -> bool {
         let written = Object::read(line.trim_end());
@@ -234,9 +236,9 @@ impl NewEntry {
         again.take("parentId");
         let parent = parent.as_ref().and_then(|parent| text(parent));
         let is_there = match &self.parent {
-            ParentSaid::Unsaid => true,
-            ParentSaid::Root => parent.is_none(),
-            ParentSaid::Id(id) => parent.as_deref() == Some(id),
+            ParentRef::Implicit => true,
+            ParentRef::Root => parent.is_none(),
+            ParentRef::Id(id) => parent.as_deref() == Some(id),
         };
         let brings = |name: &str| self.fields.iter().any(|(field, _)| field == name);
         for object in [&mut written, &mut again] {
@@ -262,7 +264,7 @@ impl NewEntry {
     }
 }
 
-/// Whether two messages are the same. Unless `is_timed`, their times were filled in.
+/// Returns true if two messages are the same. Unless `is_timed`, their times were filled in.
 fn is_same_message(one: &RawValue, other: &RawValue, is_timed: bool) -> bool {
     let (Some(mut one), Some(mut other)) = (Object::read(one.get()), Object::read(other.get()))
     else {
@@ -275,7 +277,7 @@ fn is_same_message(one: &RawValue, other: &RawValue, is_timed: bool) -> bool {
     has_same_fields(&one, &other)
 }
 
-/// Whether two objects have the same fields, in any order.
+/// Returns true if two objects have the same fields, in any order.
 fn has_same_fields(one: &Object<'_>, other: &Object<'_>) -> bool {
     let is_same = |one: &RawValue, other: &RawValue| {
         let tree = |value: &RawValue| serde_json::from_str::<serde_json::Value>(value.get()).ok();
@@ -288,8 +290,8 @@ fn has_same_fields(one: &Object<'_>, other: &Object<'_>) -> bool {
             .all(|(name, value)| other.get(name).is_some_and(|other| is_same(value, other)))
 }
 
-/// Whether lists and objects stand too deep in each other.
-fn is_deep(json: &str) -> bool {
+/// Returns true if lists and objects are nested more than [`DEEPEST`] deep.
+fn is_too_deep(json: &str) -> bool {
     let (mut depth, mut in_text, mut bytes) = (0_usize, false, json.bytes());
     while let Some(byte) = bytes.next() {
         match byte {
@@ -306,20 +308,20 @@ fn is_deep(json: &str) -> bool {
     false
 }
 
-/// A message in pi's shape: answers and results have lists of blocks.
-fn finished_message(message: &Object<'_>) -> Result<Box<RawValue>, Refusal> {
+/// Returns the message in pi's shape: answers and results hold lists of blocks.
+fn in_pi_shape(message: &Object<'_>) -> Result<Box<RawValue>, Refusal> {
     let mut message = message.clone();
     let is_listed = matches!(message.text("role").as_deref(), Some("assistant" | "toolResult"));
-    if is_listed && let Some(said) = message.text("content").map(Cow::into_owned) {
-        message.put("content", &[serde_json::json!({"type": "text", "text": said})]);
+    if is_listed && let Some(text) = message.text("content").map(Cow::into_owned) {
+        message.put("content", &[serde_json::json!({"type": "text", "text": text})]);
     }
-    message.json().ok_or(Refusal::Field("a message that cannot be written"))
+    message.json().ok_or(Refusal::Field("the message cannot be written as JSON"))
 }
 
-/// Messages say when they were said, in milliseconds.
-fn timed(message: Json<'_>, now: Timestamp) -> Json<'_> {
-    let with_time = Object::read(message.get()).filter(|object| !object.has("timestamp"));
-    let json = with_time.and_then(|mut object| {
+/// Adds the time to a message that has none, in milliseconds.
+fn with_time(message: Json<'_>, now: Timestamp) -> Json<'_> {
+    let untimed = Object::read(message.get()).filter(|object| !object.has("timestamp"));
+    let json = untimed.and_then(|mut object| {
         object.put("timestamp", &now.0);
         object.json()
     });
@@ -331,14 +333,15 @@ fn id_of(value: &RawValue) -> Result<String, Refusal> {
     let is_good = !id.is_empty()
         && id.len() <= LONGEST_ID
         && !id.chars().any(char::is_control)
-        // The place before the first entry, and entries that are named by their line.
+        // `root` is the place before the first entry; `#` begins the name of an entry without an
+        // id.
         && id != "root"
         && !id.starts_with('#');
     if is_good { Ok(id.into_owned()) } else { Err(Refusal::Id) }
 }
 
-/// Where JSON ends to be JSON, without a word of it.
-fn without_text(error: &serde_json::Error) -> String {
+/// Returns the position of a JSON error, without any text of the entry.
+fn error_position(error: &serde_json::Error) -> String {
     format!("line {} column {}", error.line(), error.column())
 }
 
@@ -413,24 +416,24 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_would_understand_is_refused() {
+    fn entries_that_readers_cannot_decode_are_refused() {
         for (json, why) in [
             ("", "not a JSON object"),
             ("[]", "not a JSON object"),
-            ("{}", "needs a type"),
-            (r#"{"type":"session"}"#, "no entry type"),
-            (r#"{"type":7}"#, "no entry type"),
-            (r#"{"role":"wizard","content":""}"#, "no role"),
-            (r#"{"type":"message","message":{"role":"tool","content":""}}"#, "no role"),
+            ("{}", "needs `type`"),
+            (r#"{"type":"session"}"#, "unknown entry type"),
+            (r#"{"type":7}"#, "unknown entry type"),
+            (r#"{"role":"wizard","content":""}"#, "unknown role"),
+            (r#"{"type":"message","message":{"role":"tool","content":""}}"#, "unknown role"),
             (r#"{"type":"message","message":{"role":"user"}}"#, "`content`"),
-            (r#"{"type":"message","message":"hi"}"#, "`message` of a message is an object"),
+            (r#"{"type":"message","message":"hi"}"#, "`message` of a message must be an object"),
             (r#"{"type":"message","message":null}"#, "needs `message`"),
             (r#"{"role":"toolResult","content":[]}"#, "`toolCallId`"),
             (r#"{"type":"leaf"}"#, "`targetId`"),
             (r#"{"type":"reset"}"#, "`reason`"),
-            (r#"{"type":"custom","customType":"a","id":""}"#, "an id is"),
-            (r#"{"type":"custom","customType":"a","id":7}"#, "an id is"),
-            (r#"{"type":"custom","customType":"a","parentId":"a\u0000b"}"#, "an id is"),
+            (r#"{"type":"custom","customType":"a","id":""}"#, "an id must"),
+            (r#"{"type":"custom","customType":"a","id":7}"#, "an id must"),
+            (r#"{"type":"custom","customType":"a","parentId":"a\u0000b"}"#, "an id must"),
             (r#"{"type":"custom","customType":"a","timestamp":"soon"}"#, "`timestamp`"),
             (r#"{"type":"compaction"}"#, "`summary`"),
             (r#"{"type":"context_edit","targetId":"a"}"#, "`replacement`"),
@@ -439,9 +442,9 @@ mod tests {
                 r#"{"type":"context_edit","targetId":"a","replacement":{"content":5}}"#,
                 "`replacement`",
             ),
-            (r#"{"role":"user","content":[5]}"#, "a block is"),
-            (r#"{"role":"user","content":[{"text":"hi"}]}"#, "a block is"),
-            (r#"{"type":"custom_message","customType":"a","content":["hi"]}"#, "a block is"),
+            (r#"{"role":"user","content":[5]}"#, "a block must"),
+            (r#"{"role":"user","content":[{"text":"hi"}]}"#, "a block must"),
+            (r#"{"type":"custom_message","customType":"a","content":["hi"]}"#, "a block must"),
             (r#"{"role":"user","content":[{"type":"text"}]}"#, "`text`"),
             (r#"{"role":"user","content":[{"type":"image"}]}"#, "`data`"),
             (r#"{"role":"assistant","content":[{"type":"thinking","thinking":5}]}"#, "`thinking`"),
@@ -449,7 +452,7 @@ mod tests {
             (r#"{"role":"assistant","content":[{"type":"toolCall","id":"a"}]}"#, "`name`"),
             (r#"{"role":"assistant","content":[{"type":"toolCall","id":"","name":"a"}]}"#, "`id`"),
             (r#"{"role":"assistant","content":[{"type":"tool_use","name":"a"}]}"#, "`id`"),
-            (r#"{"role":"assistant","content":"","model":5}"#, "`model` of an answer is text"),
+            (r#"{"role":"assistant","content":"","model":5}"#, "`model` of an answer must be text"),
             (r#"{"role":"toolResult","toolCallId":"a","content":[],"isError":"no"}"#, "`isError`"),
             (r#"{"role":"bashExecution","command":"ls","exitCode":"0"}"#, "`exitCode`"),
             (r#"{"role":"user","content":"","timestamp":"soon"}"#, "`timestamp`"),
@@ -461,12 +464,12 @@ mod tests {
             (r#"{"type":"session_info","name":5}"#, "`name`"),
             (r#"{"type":"label","targetId":"a","label":5}"#, "`label`"),
             (r#"{"type":"label","targetId":"a","label":{}}"#, "`label`"),
-            (r#"{"type":"usage","usage":{"input":-1}}"#, "no whole numbers"),
-            (r#"{"type":"usage","usage":{"output":1.5}}"#, "no whole numbers"),
-            (r#"{"type":"usage","usage":{"cacheRead":1e400}}"#, "no whole numbers"),
-            (r#"{"type":"usage","usage":{"totalTokens":"7"}}"#, "no whole numbers"),
+            (r#"{"type":"usage","usage":{"input":-1}}"#, "whole numbers"),
+            (r#"{"type":"usage","usage":{"output":1.5}}"#, "whole numbers"),
+            (r#"{"type":"usage","usage":{"cacheRead":1e400}}"#, "whole numbers"),
+            (r#"{"type":"usage","usage":{"totalTokens":"7"}}"#, "whole numbers"),
             (r#"{"type":"usage","usage":{},"model":5}"#, "`model`"),
-            (r#"{"role":"assistant","content":"","usage":{"input":-1}}"#, "no whole numbers"),
+            (r#"{"role":"assistant","content":"","usage":{"input":-1}}"#, "whole numbers"),
             (r#"{"role":"assistant","content":"","usage":{"cost":{"total":-1}}}"#, "costs"),
             (r#"{"role":"assistant","content":"","usage":{"cost":{"total":1e400}}}"#, "costs"),
             (r#"{"type":"compaction","summary":"a","tokensBefore":-5}"#, "`tokensBefore`"),
@@ -486,8 +489,8 @@ mod tests {
             ),
             (r#"{"type":"custom","customType":"a","timestamp":"2026-02-30T00:00:00Z"}"#, "`time"),
             (r#"{"role":"assistant","content":"hi","usage":"x"}"#, "`usage`"),
-            (r#"{"type":"custom","customType":"a","id":"root"}"#, "an id is"),
-            (r##"{"type":"custom","customType":"a","id":"#7"}"##, "an id is"),
+            (r#"{"type":"custom","customType":"a","id":"root"}"#, "an id must"),
+            (r##"{"type":"custom","customType":"a","id":"#7"}"##, "an id must"),
         ] {
             let refused = line(json);
             assert!(refused.starts_with("refused: ") && refused.contains(why), "{json}: {refused}");

@@ -1,4 +1,5 @@
-//! What tokens cost: one dated list of published prices, and what a person puts in its place.
+//! Prices of tokens: one dated list of published prices, and a person's own prices, which win over
+//! it.
 //!
 //! Pure: no clock and no configuration. A model that is not in the list has no price; nothing is
 //! guessed from a similar name. Agents that record a cost themselves need none of this.
@@ -13,7 +14,7 @@ pub use list::{AS_OF, LIST};
 /// US dollars for a million tokens of each kind.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
-    /// Input that no cache was involved in.
+    /// Input without the cache.
     pub input: f64,
     /// Output, thinking included.
     pub output: f64,
@@ -26,7 +27,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// The same, times something: faster service, longer prompts.
+    /// Returns the rates multiplied by a factor, for faster service or longer prompts.
     pub const fn times(self, factor: f64) -> Rates {
         Rates {
             input: self.input * factor,
@@ -38,7 +39,7 @@ impl Rates {
     }
 
     fn cost(&self, tokens: &Tokens) -> f64 {
-        // A part cannot be larger than the whole, whatever a transcript says.
+        // A part cannot be larger than the whole, whatever a transcript claims.
         let for_hour = tokens.cache_write_1h.min(tokens.cache_write);
         let dollars = tokens.input as f64 * self.input
             + tokens.output as f64 * self.output
@@ -49,14 +50,14 @@ impl Rates {
     }
 }
 
-/// What a model costs.
+/// The price of a model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Price {
-    /// Ordinarily.
+    /// The ordinary rates.
     pub rates: Rates,
-    /// In the faster service, where there is one.
+    /// The rates of the faster service, if there is one.
     pub fast: Option<Rates>,
-    /// For a whole request whose prompt has more tokens than this.
+    /// The rates for a whole request whose prompt has more tokens than this.
     pub long: Option<(u64, Rates)>,
 }
 
@@ -75,25 +76,25 @@ pub struct Tokens {
     pub cache_write_1h: u64,
 }
 
-/// What decides about the rates besides the model.
+/// The conditions that select the rates, besides the model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Service {
-    /// The faster one was used.
+    /// True if the faster service was used.
     pub is_fast: bool,
-    /// The largest of [`PROMPT_SIZES`] that the prompt was longer than; 0 if it was shorter.
+    /// The largest of [`PROMPT_SIZES`] that the prompt exceeds, or 0.
     pub prompt_over: u64,
 }
 
-/// Where some models become dearer: a prompt of more tokens than this.
+/// Prompt sizes in tokens above which some models cost more.
 pub const PROMPT_SIZES: [u64; 3] = [100_000, 200_000, 272_000];
 
-/// The largest of [`PROMPT_SIZES`] that a prompt of so many tokens is longer than, or 0.
+/// Returns the largest of [`PROMPT_SIZES`] that a prompt of `tokens` exceeds, or 0.
 pub fn prompt_over(tokens: u64) -> u64 {
     PROMPT_SIZES.into_iter().rfind(|size| tokens > *size).unwrap_or(0)
 }
 
 impl Price {
-    /// The cost in US dollars. `None` if the service that was used has no price.
+    /// Returns the cost in US dollars, or `None` if the service that was used has no price.
     pub fn cost(&self, service: Service, tokens: &Tokens) -> Option<f64> {
         let rates = match (service.is_fast, self.long) {
             (true, _) => self.fast?,
@@ -104,25 +105,25 @@ impl Price {
     }
 }
 
-/// The list, with what a person says instead.
+/// The list of prices, with a person's own prices.
 #[derive(Debug, Clone, Default)]
 pub struct Prices {
     own: BTreeMap<String, Price>,
 }
 
 impl Prices {
-    /// The list with these before it, by the model's name.
+    /// Returns the list with a person's own prices, by model name, which win over it.
     pub fn with(own: BTreeMap<String, Price>) -> Prices {
         Prices { own }
     }
 
-    /// Whether a person's own price holds for a model.
+    /// Returns true if a person's own price applies to the model.
     pub fn is_own(&self, model: &str) -> bool {
         self.own.contains_key(model) || self.own.contains_key(&name::plain(model))
     }
 
-    /// What a model costs, by the name that a transcript has for it: a person's own price for that
-    /// very name, then for its plain name, then the list's.
+    /// Returns the price of a model by its name in a transcript: a person's own price for exactly
+    /// that name, then for its plain name, then the list's.
     pub fn of(&self, model: &str) -> Option<&Price> {
         if let Some(price) = self.own.get(model) {
             return Some(price);
@@ -162,7 +163,7 @@ mod tests {
         let for_hour = Tokens { cache_write_1h: 400_000, ..MILLION };
         let expected = 5.0 + 25.0 + 0.5 + 0.6 * 6.25 + 0.4 * 10.0;
         check("claude-opus-4-5-20251101", plain, for_hour, Some(expected));
-        // More for an hour than at all is nonsense, and costs what all of it costs.
+        // An hour's part above the whole is nonsense, and costs as much as the whole.
         let nonsense = Tokens { cache_write_1h: u64::MAX, ..MILLION };
         check("claude-opus-4-5", plain, nonsense, Some(5.0 + 25.0 + 0.5 + 10.0));
     }
@@ -173,7 +174,7 @@ mod tests {
         let input = Tokens { input: 1_000_000, ..Tokens::default() };
         check("claude-opus-4-6", fast, input, Some(30.0));
         check("claude-opus-5-5", fast, input, Some(8.0));
-        // There is no fast Haiku that we know a price of; it is not priced as a slow one.
+        // No price is published for a fast Haiku; it is not priced as a slow one.
         check("claude-haiku-4-5", fast, input, None);
         let over = |prompt_over| Service { is_fast: false, prompt_over };
         check("claude-sonnet-4-5", over(100_000), input, Some(3.0));

@@ -1,16 +1,16 @@
-//! What was odd. Problems never stop anything: they are counted and shown.
+//! Problems: oddities in the input. A problem never stops the reader; it is counted and shown.
 
-/// Something odd about a record.
+/// An oddity of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// What kind of oddity.
+    /// The kind of oddity.
     pub kind: ProblemKind,
     /// A short explanation without any transcript text: a field name, a byte count.
     pub detail: String,
 }
 
 impl Problem {
-    /// A problem of `kind`, explained by `detail`.
+    /// Returns a problem of `kind`, explained by `detail`.
     pub fn new(kind: ProblemKind, detail: impl Into<String>) -> Self {
         Problem { kind, detail: detail.into() }
     }
@@ -26,12 +26,12 @@ macro_rules! problem_kinds {
             /// Every kind.
             pub const ALL: &[ProblemKind] = &[$(ProblemKind::$variant,)+];
 
-            /// The stable name that is stored and printed.
+            /// Returns the stable name that is stored and printed.
             pub fn as_str(self) -> &'static str {
                 match self { $(ProblemKind::$variant => $name,)+ }
             }
 
-            /// What it means, in one line.
+            /// Returns the meaning in one line.
             pub fn meaning(self) -> &'static str {
                 match self { $(ProblemKind::$variant => concat!($($doc),+).trim_ascii(),)+ }
             }
@@ -40,42 +40,42 @@ macro_rules! problem_kinds {
 }
 
 problem_kinds! {
-    /// Bytes that no reading makes sense of; kept as they are.
+    /// Bytes that cannot be decoded; stored unchanged.
     Opaque = "opaque",
     /// The torn-off beginning of a record, before another record on the same line.
     Fragment = "fragment",
-    /// Several whole records on one line.
+    /// Several complete records on one line.
     Welded = "welded",
-    /// A run of NUL bytes, as a crash leaves behind.
+    /// A run of NUL bytes, as a crash leaves it.
     NulRun = "nul_run",
     /// A byte-order mark inside the file.
     ByteOrderMark = "byte_order_mark",
     /// Bytes that are not UTF-8; shown with replacement characters.
     InvalidUtf8 = "invalid_utf8",
-    /// Not a text file of lines: UTF-16, gzip or the like.
+    /// Not a file of UTF-8 lines: UTF-16, gzip or similar.
     Encoding = "encoding",
     /// Half of a surrogate pair in a string; shown as a replacement character.
     LoneSurrogate = "lone_surrogate",
     /// A raw control character inside a string.
     ControlCharacter = "control_character",
-    /// A number that no machine number holds.
+    /// A number outside the range of 64-bit integers and floats.
     NumberRange = "number_range",
     /// More tokens than a response can have; counted as 4,294,967,296.
     TokenCount = "token_count",
-    /// Nested deeper than anything sensible; the deep part is not understood.
+    /// Nested more than 120 levels deep; the deeper part is not decoded.
     TooDeep = "too_deep",
-    /// The same key twice in one object; the last one counts.
+    /// The same key twice in one object; the last one wins.
     DuplicateKey = "duplicate_key",
     /// Valid JSON, but not an object.
     NotObject = "not_object",
     /// An object without a usable type.
     NoType = "no_type",
-    /// A line longer than is decoded whole; its head is understood.
+    /// A line too long to decode whole; only its head is decoded.
     Oversize = "oversize",
-    /// A compressed file that cannot be decompressed to its end; kept as it is (up to 256 MiB), with
-    /// the lines that can be read.
+    /// A compressed file that cannot be decompressed to its end; stored unchanged (up to 256 MiB), with
+    /// the lines that can be decoded.
     DamagedArchive = "damaged_archive",
-    /// An event of a database that cannot be decompressed; kept as it is.
+    /// An event of a database that cannot be decompressed; stored unchanged.
     DamagedEvent = "damaged_event",
     /// The last bytes of a file that ended without a newline.
     Unterminated = "unterminated",
@@ -93,9 +93,9 @@ problem_kinds! {
     HeaderRepeated = "header_repeated",
     /// Written by a newer release than this version knows.
     NewerVersion = "newer_version",
-    /// The parent entry is nowhere in the session.
+    /// The parent entry is not in the session.
     MissingParent = "missing_parent",
-    /// Entries that are each other's ancestors; cut at the earliest.
+    /// Entries that are ancestors of each other; cut at the earliest one.
     ParentCycle = "parent_cycle",
     /// The same entry id with other content; all versions are kept, the newest is shown.
     IdReused = "id_reused",
@@ -109,19 +109,19 @@ problem_kinds! {
     PartialCall = "partial_call",
     /// A summary or label that points at an entry this session does not have.
     DanglingReference = "dangling_reference",
-    /// An index that cannot be read, or not to its end; the last good one stays.
+    /// An index that cannot be read, or not to its end; the last good version stays in use.
     IndexDamaged = "index_damaged",
     /// An index that names a transcript outside of its folder; not followed.
     IndexOutside = "index_outside",
-    /// A file that became shorter; what was there before is kept.
+    /// A file that became shorter; the earlier content is kept.
     SourceTruncated = "source_truncated",
-    /// A file that was replaced by another; what was there before is kept.
+    /// A file that was replaced by another; the earlier content is kept.
     SourceReplaced = "source_replaced",
-    /// A file whose already collected part was changed; what was there before is kept.
+    /// A file that was changed in the part already collected; the earlier content is kept.
     SourceRewritten = "source_rewritten",
     /// A row of a database whose number does not follow the one before it.
     RowGap = "row_gap",
-    /// A row of a database that holds nothing.
+    /// A row of a database without content.
     RowEmpty = "row_empty",
 }
 

@@ -1,56 +1,56 @@
-//! Which sessions a person means who names a project: by a part of its path, or by the path.
+//! Matches sessions to a project's name: a part of its path, or the path itself.
 //!
-//! A project's path is the first folder that its session worked in. The name of Claude Code's
+//! A project's path is the first folder in which its session worked. The name of Claude Code's
 //! project folder (the *slug*) is made from that path and loses information, so it is compared and
 //! never decoded.
 
-/// Longer slugs end in a hash that differs between releases.
+/// The longest slug in bytes. Longer slugs end in a hash that differs between releases.
 const LONGEST_SLUG: usize = 200;
 
-/// How well a project fits a name. The better, the greater.
+/// The quality of a match between a project and a name; greater is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Closeness {
-    /// Only with a letter more, less or other, or with letters left out.
+    /// The name differs by a few letters, or leaves letters out.
     Guess,
-    /// Every word of it is somewhere in the path.
+    /// Every word of the name is somewhere in the path.
     Words,
-    /// It is a part of the path.
+    /// The name is a part of the path.
     Part,
-    /// A folder of the path begins with it.
+    /// A folder of the path begins with the name.
     Start,
-    /// It is the name of a folder of the path, or the path.
+    /// The name is a folder of the path, or the whole path.
     Whole,
 }
 
-/// What a person calls a project.
+/// A project's name, as a person typed it.
 #[derive(Debug, Clone)]
 pub enum Name {
-    /// A part of its path, more or less.
+    /// A part of the path, compared loosely.
     Loose {
-        /// In lower case, as it was said.
-        said: String,
-        /// Letters and digits of it.
+        /// The text in lower case.
+        typed: String,
+        /// Its letters and digits.
         flat: String,
         /// Its words.
         words: Vec<String>,
     },
-    /// Its path, or that of a folder above it.
+    /// The path of the project or of a folder above it.
     Path(String),
 }
 
 impl Name {
-    /// A name as it was said. What begins with `/` is a path.
-    pub fn new(said: &str) -> Name {
-        let said = said.trim();
-        if said.starts_with('/') {
-            let path = said.trim_end_matches('/');
+    /// Parses a name. A name that begins with `/` is a path.
+    pub fn new(typed: &str) -> Name {
+        let typed = typed.trim();
+        if typed.starts_with('/') {
+            let path = typed.trim_end_matches('/');
             return Name::Path(if path.is_empty() { "/" } else { path }.to_owned());
         }
-        let said = said.to_lowercase();
-        Name::Loose { flat: flat(&said), words: words(&said).collect(), said }
+        let typed = typed.to_lowercase();
+        Name::Loose { flat: flat(&typed), words: words(&typed).collect(), typed }
     }
 
-    /// How well a project fits, by its slug and its path. `None` if it does not.
+    /// Returns how well a project matches, by its slug and its path; `None` if it does not.
     pub fn closeness(&self, slug: Option<&str>, path: Option<&str>) -> Option<Closeness> {
         let path = path.filter(|path| !path.is_empty());
         match self {
@@ -58,28 +58,30 @@ impl Name {
                 Some(path) => is_within(path, name).then_some(Closeness::Whole),
                 None => is_slug_of(slug?, name).then_some(Closeness::Whole),
             },
-            Name::Loose { said, flat, words } => [path, slug]
+            Name::Loose { typed, flat, words } => [path, slug]
                 .into_iter()
                 .flatten()
-                .filter_map(|text| loose(text, said, flat, words))
+                .filter_map(|text| loose(text, typed, flat, words))
                 .max(),
         }
     }
 
-    /// Whether a message speaks of the project.
+    /// Returns true if a message mentions the project.
     pub fn is_in(&self, message: &str) -> bool {
         match self {
             Name::Path(name) => message.contains(name.as_str()),
-            Name::Loose { said, .. } => !said.is_empty() && message.to_lowercase().contains(said),
+            Name::Loose { typed, .. } => {
+                !typed.is_empty() && message.to_lowercase().contains(typed)
+            }
         }
     }
 }
 
-fn loose(text: &str, said: &str, name: &str, parts: &[String]) -> Option<Closeness> {
+fn loose(text: &str, typed: &str, name: &str, parts: &[String]) -> Option<Closeness> {
     let lower = text.to_lowercase();
-    // A name of signs alone is looked for as it is.
+    // A name without letters or digits is compared unchanged.
     if name.is_empty() {
-        return (!said.is_empty() && lower.contains(said)).then_some(Closeness::Part);
+        return (!typed.is_empty() && lower.contains(typed)).then_some(Closeness::Part);
     }
     let folders = || lower.split('/').map(flat).filter(|folder| !folder.is_empty());
     if folders().any(|folder| folder == name) {
@@ -106,7 +108,8 @@ fn loose(text: &str, said: &str, name: &str, parts: &[String]) -> Option<Closene
     is_near.then_some(Closeness::Guess)
 }
 
-/// Whether `short` is `long` with letters left out, but not the first, and not most of them.
+/// Returns true if `short` is `long` with letters left out, but not the first, and not most of
+/// them.
 fn is_abbreviated(long: &str, short: &str) -> bool {
     let mut letters = long.chars();
     long.chars().next() == short.chars().next()
@@ -114,7 +117,7 @@ fn is_abbreviated(long: &str, short: &str) -> bool {
         && short.chars().all(|letter| letters.any(|other| other == letter))
 }
 
-/// Letters and digits alone.
+/// Returns the letters and digits of `text`.
 fn flat(text: &str) -> String {
     text.chars().filter(|character| character.is_alphanumeric()).collect()
 }
@@ -125,13 +128,13 @@ fn words(text: &str) -> impl Iterator<Item = String> + '_ {
         .map(str::to_owned)
 }
 
-/// Whether `path` is `folder` or in it.
+/// Returns true if `path` is `folder` or inside it.
 fn is_within(path: &str, folder: &str) -> bool {
     folder == "/"
         || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether Claude Code would give the folder this slug: older releases replace slashes alone.
+/// Returns true if Claude Code gives this folder this slug. Older releases replace only slashes.
 fn is_slug_of(slug: &str, path: &str) -> bool {
     let new: String = path
         .chars()

@@ -1,21 +1,22 @@
-//! From a record's bytes to its entries, whatever state the bytes are in.
+//! Decodes a record's bytes into entries, whether the bytes are damaged or not.
 //!
-//! The healthy path is one call of the format's decoder. Anything else goes through recovery,
-//! which works in linear time and never loses a neighbour.
+//! An intact record takes one call of the format's decoder. A damaged one goes through recovery,
+//! which takes linear time and never loses a record next to the damage.
 
 use crate::entry::Entry;
 use crate::format::{Format, Framing, Origin};
 use crate::problem::{Problem, ProblemKind};
 use crate::recover;
 
-/// Records above this size are not decoded whole: type, id, parent and time come from their head.
+/// Records above this size, in bytes, are not decoded whole: type, id, parent and time come from
+/// their head.
 pub const DECODE_LIMIT: usize = 32 << 20;
 
-/// How much of a record above [`DECODE_LIMIT`] is looked at.
+/// Bytes that are read of a record above [`DECODE_LIMIT`].
 pub const OVERSIZE_HEAD: usize = 64 << 10;
 
-/// Reads one record, hands each entry found to `each`, and returns what was odd about the record
-/// as a whole. Blank lines have neither entries nor problems.
+/// Decodes one record, passes each entry to `each`, and returns the problems of the record as a
+/// whole. A blank line has neither entries nor problems.
 ///
 /// `bytes` is the record with or without its line end.
 pub fn read(
@@ -41,7 +42,7 @@ pub fn read(
     }
 }
 
-/// Reads the head of a record that is too long to be decoded whole. `head` is its first
+/// Decodes the head of a record that is too long to decode whole. `head` is its first
 /// [`OVERSIZE_HEAD`] bytes, `length` its full length.
 pub fn read_oversize(
     format: &dyn Format,
@@ -58,7 +59,7 @@ pub fn read_oversize(
     recover::read_head(format, origin, head, length, each)
 }
 
-/// Whether the file as a whole is the record.
+/// Returns true if the whole file is one record.
 fn is_whole(origin: &Origin) -> bool {
     match origin.part.framing() {
         Framing::Document | Framing::Index => true,
@@ -66,7 +67,7 @@ fn is_whole(origin: &Origin) -> bool {
     }
 }
 
-/// Bytes without a character that was cut off at their end.
+/// Returns `bytes` without a character that was cut off at their end.
 fn whole_characters(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => {

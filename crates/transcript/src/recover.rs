@@ -1,15 +1,15 @@
-//! Finds the records in a line that is not simply one JSON object.
+//! Finds the records in a line that is not exactly one JSON object.
 //!
-//! Crashes, full disks and concurrent writers leave lines of a few kinds: whole records welded
-//! together, a torn record with a whole one behind it, runs of NUL bytes, byte-order marks, and
-//! strings that hold what JSON forbids. Everything that is certainly a record is recovered;
-//! everything else is counted and stays in the raw bytes. Nothing is ever made up.
+//! Crashes, full disks and concurrent writers leave lines of a few kinds: complete records joined
+//! together, a torn record before a complete one, runs of NUL bytes, byte-order marks, and strings
+//! with characters that JSON forbids. Everything that is certainly a record is recovered; all other
+//! bytes are counted and stay in the raw record. Nothing is invented.
 //!
-//! A torn record shows exactly where it was torn: inside a string, the next record's first quote
-//! closes that string and the walk gets stuck two bytes later; between tokens it gets stuck at the
-//! `{` itself; where a value was due, the next record looks like a nested object that ends where the
-//! walk gets stuck. So only these places are tried, each walk begins where the last one got stuck,
-//! and the whole line is looked at about three times at most, whatever it holds.
+//! The walk over a torn record stops close to the tear. Inside a string, the next record's first
+//! quote closes that string, and the walk stops two bytes later. Between tokens, it stops at the
+//! `{` itself. Where a value was due, the next record looks like a nested object that ends where
+//! the walk stops. So only these places are tried, each walk begins where the last one stopped, and
+//! every byte is read at most about three times.
 
 mod scan;
 
@@ -21,7 +21,7 @@ use crate::problem::{Problem, ProblemKind};
 
 use scan::{End, Oddities, Scan};
 
-/// Reads a line that the format's decoder refused.
+/// Decodes a line that the format's decoder refused.
 pub(crate) fn read(
     format: &dyn Format,
     origin: &Origin,
@@ -33,8 +33,8 @@ pub(crate) fn read(
     recovery.problems()
 }
 
-/// Reads the head of a record of `length` bytes: what is whole in it, and of the record that the
-/// end of the head cuts off whatever comes before the cut.
+/// Decodes the head of a record of `length` bytes: the complete records in it, and the fields of
+/// the last record before the head ends.
 pub(crate) fn read_head(
     format: &dyn Format,
     origin: &Origin,
@@ -51,15 +51,16 @@ pub(crate) fn read_head(
     problems
 }
 
-/// Why a `{` may begin a record, which says what it takes to be believed.
+/// The reason why a `{` may begin a record, which decides the proof that it needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Because {
-    /// It begins the line or follows a whole record. Any object is a record.
+enum Evidence {
+    /// The `{` begins the line or follows a complete record. Any object is a record.
     InPlace,
-    /// The record before it is torn right there. It must end where a record can end, and have a type.
+    /// The record before it is torn exactly there. It must end where a record can end, and have a
+    /// type.
     Torn,
-    /// It merely comes next, or looks nested. It must also be of a type that the format knows.
-    Perhaps,
+    /// The `{` is only the next one, or looks nested. Its type must also be known to the format.
+    Weak,
 }
 
 struct Recovery<'r> {
@@ -67,15 +68,15 @@ struct Recovery<'r> {
     origin: &'r Origin,
     line: &'r [u8],
     each: &'r mut dyn FnMut(&Entry<'_>),
-    /// The line goes on behind what we have.
+    /// True if the line continues after these bytes.
     is_cut: bool,
     /// Records found.
     records: usize,
-    /// Where the bytes that no record accounts for begin.
+    /// The start of the bytes that belong to no record.
     lost_from: usize,
-    /// Such bytes before a record.
+    /// The number of such bytes before a record.
     fragments: usize,
-    /// Such bytes behind the last one.
+    /// The number of such bytes after the last record.
     leftover: usize,
     nuls: usize,
     marks: usize,
@@ -83,12 +84,12 @@ struct Recovery<'r> {
     instead: Option<Instead>,
 }
 
-/// What the line is instead of records.
+/// The content of a line without records.
 #[derive(Clone, Copy)]
 enum Instead {
     /// Bytes of this encoding.
     Encoded(&'static str),
-    /// A JSON value, but no object.
+    /// A JSON value that is not an object.
     NotObject,
 }
 
@@ -116,7 +117,7 @@ impl<'r> Recovery<'r> {
         }
     }
 
-    /// Finds the records. Returns how many bytes all walks together passed.
+    /// Finds the records. Returns the number of bytes that all walks together read.
     fn run(&mut self) -> usize {
         if let Some(name) = encoding(self.line) {
             self.instead = Some(Instead::Encoded(name));
@@ -134,11 +135,11 @@ impl<'r> Recovery<'r> {
             self.instead = Some(Instead::NotObject);
             return scan.walked();
         }
-        let mut next = Some((start, Because::InPlace));
-        while let Some((at, because)) = next {
+        let mut next = Some((start, Evidence::InPlace));
+        while let Some((at, evidence)) = next {
             next = match self.peek(at) {
                 None => None,
-                Some(b'{') => self.try_at(&mut scan, at, because),
+                Some(b'{') => self.try_at(&mut scan, at, evidence),
                 Some(_) => self.next_brace(at),
             };
         }
@@ -146,19 +147,19 @@ impl<'r> Recovery<'r> {
         scan.walked()
     }
 
-    /// Walks the object that begins at `at`; returns where to try next.
+    /// Walks the object that begins at `at`; returns the next offset to try.
     fn try_at(
         &mut self,
         scan: &mut Scan<'_>,
         at: usize,
-        because: Because,
-    ) -> Option<(usize, Because)> {
+        evidence: Evidence,
+    ) -> Option<(usize, Evidence)> {
         let stuck = match scan.run(at) {
             End::Whole(end) => {
-                let is_believed = because == Because::InPlace || self.can_follow(end);
-                if is_believed && self.offer(scan.oddities(), scan.cleaned(), at..end, because) {
+                let is_believed = evidence == Evidence::InPlace || self.can_follow(end);
+                if is_believed && self.offer(scan.oddities(), scan.cleaned(), at..end, evidence) {
                     self.account(at, end);
-                    return Some((self.lost_from, Because::InPlace));
+                    return Some((self.lost_from, Evidence::InPlace));
                 }
                 return self.next_brace(end);
             }
@@ -167,48 +168,48 @@ impl<'r> Recovery<'r> {
         let last_closed = scan.last_closed();
         if stuck >= self.line.len()
             && self.is_cut
-            && self.offer(scan.oddities(), scan.closed(), at..self.line.len(), because)
+            && self.offer(scan.oddities(), scan.closed(), at..self.line.len(), evidence)
         {
             self.account(at, self.line.len());
             return None;
         }
-        // The torn record may have ended where a value was due. The walk then took the next record
-        // for a nested object, and got stuck right behind it.
+        // The record may be torn where a value was due. The walk then read the next record as a
+        // nested object, and stopped right after it.
         if let Some((start, end)) = last_closed
             && start > at
             && self.line.get(end..stuck).unwrap_or_default().trim_ascii().is_empty()
             && self.can_follow(stuck)
             && scan.run(start) == End::Whole(end)
-            && self.offer(scan.oddities(), scan.cleaned(), start..end, Because::Perhaps)
+            && self.offer(scan.oddities(), scan.cleaned(), start..end, Evidence::Weak)
         {
             self.account(start, end);
-            return Some((self.lost_from, Because::InPlace));
+            return Some((self.lost_from, Evidence::InPlace));
         }
         if self.has_key(stuck) {
-            return Some((stuck, Because::Torn));
+            return Some((stuck, Evidence::Torn));
         }
         if let Some(brace) = self.brace_before_quote(stuck)
             && brace > at
         {
-            return Some((brace, Because::Torn));
+            return Some((brace, Evidence::Torn));
         }
         let behind = self.filler_end(stuck);
         if self.has_key(behind) {
-            return Some((behind, Because::Torn));
+            return Some((behind, Evidence::Torn));
         }
         self.next_brace(stuck.max(at + 1))
     }
 
-    /// Decodes a cleaned copy of a part of the line and hands the entry on if it is believed.
+    /// Decodes a cleaned copy of a part of the line, and passes the entry on if it is accepted.
     fn offer(
         &mut self,
         oddities: Oddities,
         json: &[u8],
         part: Range<usize>,
-        because: Because,
+        evidence: Evidence,
     ) -> bool {
         let Ok(mut entry) = self.format.decode(self.origin, json) else { return false };
-        if !because.admits(&entry) {
+        if !evidence.admits(&entry) {
             return false;
         }
         entry.part = (part != (0..self.line.len())).then_some(part);
@@ -218,25 +219,25 @@ impl<'r> Recovery<'r> {
         true
     }
 
-    /// A record stands at `start..end`: what was not accounted for before it is a fragment.
+    /// Counts a record at `start..end`; unaccounted bytes before it are a fragment.
     fn account(&mut self, start: usize, end: usize) {
         self.fragments += start.saturating_sub(self.lost_from);
         self.lost_from = self.pass_filler(end);
     }
 
-    /// Whether a record can end here: only filler follows, or another object.
+    /// Returns true if a record can end here: only filler or another object follows.
     fn can_follow(&self, end: usize) -> bool {
         matches!(self.peek(self.filler_end(end)), None | Some(b'{'))
     }
 
-    /// The `{` of a `{"` whose quote was taken for the end of a torn string, when the walk got stuck
-    /// at `stuck`.
+    /// Returns the `{` of a `{"` whose quote ended a torn string, for a walk that stopped at
+    /// `stuck`.
     fn brace_before_quote(&self, stuck: usize) -> Option<usize> {
         let before = self.line.get(..stuck)?.strip_suffix(b"\"")?.trim_ascii_end();
         (before.last() == Some(&b'{')).then(|| before.len() - 1)
     }
 
-    /// Whether an object with a key begins here.
+    /// Returns true if an object with a key begins here.
     fn has_key(&self, at: usize) -> bool {
         let Some((b'{', behind)) = self.line.get(at..).and_then(<[u8]>::split_first) else {
             return false;
@@ -244,15 +245,15 @@ impl<'r> Recovery<'r> {
         behind.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'"')
     }
 
-    /// The next object with a key.
-    fn next_brace(&self, from: usize) -> Option<(usize, Because)> {
+    /// Returns the next object with a key.
+    fn next_brace(&self, from: usize) -> Option<(usize, Evidence)> {
         memchr::memchr_iter(b'{', self.line.get(from..)?)
             .map(|at| from + at)
             .find(|at| self.has_key(*at))
-            .map(|at| (at, Because::Perhaps))
+            .map(|at| (at, Evidence::Weak))
     }
 
-    /// Passes filler from `from` on, counts it, and returns where it ends.
+    /// Counts the filler that begins at `from`, and returns its end.
     fn pass_filler(&mut self, from: usize) -> usize {
         let end = self.filler_end(from);
         let filler = self.line.get(from..end).unwrap_or_default();
@@ -261,7 +262,7 @@ impl<'r> Recovery<'r> {
         end
     }
 
-    /// Where the white space, NUL bytes and byte-order marks that begin at `from` end.
+    /// Returns the end of the white space, NUL bytes and byte-order marks that begin at `from`.
     fn filler_end(&self, from: usize) -> usize {
         let mut at = from;
         loop {
@@ -279,7 +280,7 @@ impl<'r> Recovery<'r> {
         self.line.get(at).copied()
     }
 
-    /// What was odd, each kind once, without a word of the line itself.
+    /// Returns the problems, one of each kind, without any text of the line.
     fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut say = |count: usize, kind, what: &str| {
@@ -298,7 +299,7 @@ impl<'r> Recovery<'r> {
             None if self.records == 0 => say(self.leftover, ProblemKind::Opaque, "bytes"),
             None => {
                 say(self.fragments, ProblemKind::Fragment, "bytes before a record");
-                say(self.leftover, ProblemKind::Opaque, "bytes behind the last record");
+                say(self.leftover, ProblemKind::Opaque, "bytes after the last record");
             }
         }
         if self.records > 1 {
@@ -315,19 +316,19 @@ impl<'r> Recovery<'r> {
     }
 }
 
-impl Because {
+impl Evidence {
     fn admits(self, entry: &Entry<'_>) -> bool {
         let has_type = || !entry.problems.iter().any(|problem| problem.kind == ProblemKind::NoType);
         match self {
-            Because::InPlace => true,
-            Because::Torn => has_type(),
-            // Where records have no type, any nested object looks like one: a message without its
-            // envelope, a prompt without its time.
-            Because::Perhaps => match entry.kind {
+            Evidence::InPlace => true,
+            Evidence::Torn => has_type(),
+            // In formats whose records have no type, any nested object looks like a record: a
+            // message without its envelope, a prompt without its time.
+            Evidence::Weak => match entry.kind {
                 Kind::Unknown => false,
                 Kind::Prompt => entry.time.is_some(),
-                // What a sub-agent says stands in a line about its progress, with a type and an id; a
-                // message of the session itself that has an id says what it follows.
+                // A sub-agent's message inside a progress line has a type and an id, but no parent.
+                // A message of the session itself with an id also has a parent.
                 Kind::Message if entry.parent == Parent::Unsaid && entry.id.is_some() => false,
                 _ => has_type() && entry.type_name != "bare",
             },
@@ -338,7 +339,7 @@ impl Because {
 /// A byte-order mark in UTF-8.
 const MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
-/// First bytes of files that are no text of lines.
+/// First bytes of files that are not lines of text.
 const MAGIC: &[(&[u8], &str)] = &[
     (b"\x1f\x8b\x08", "gzip"),
     (b"\x28\xb5\x2f\xfd", "zstd"),
@@ -348,13 +349,14 @@ const MAGIC: &[(&[u8], &str)] = &[
     (b"SQLite format 3\0", "SQLite"),
 ];
 
-/// The encoding of a line that is no UTF-8 text, as far as its beginning shows.
+/// Returns the encoding of a line that is not UTF-8 text, judged by its beginning.
 fn encoding(line: &[u8]) -> Option<&'static str> {
     let known = MAGIC.iter().find(|(magic, _)| line.starts_with(magic)).map(|(_, name)| *name);
     known.or_else(|| is_utf16(line).then_some("UTF-16"))
 }
 
-/// JSON in UTF-16 is mostly ASCII, so every other byte is NUL. A run of NULs has both halves empty.
+/// Returns true for UTF-16: its JSON is mostly ASCII, so every other byte is NUL. In a run of NULs,
+/// both halves are empty.
 fn is_utf16(line: &[u8]) -> bool {
     let sample = line.get(..line.len().min(128)).unwrap_or_default();
     let (pairs, _) = sample.as_chunks::<2>();
@@ -371,7 +373,7 @@ mod tests {
 
     const LENGTH: usize = 1 << 20;
 
-    /// Bytes walked for a line of `pattern` over and over.
+    /// Returns the number of bytes read for a line of repeated `pattern`.
     fn walked(pattern: &[u8], is_cut: bool) -> usize {
         let line: Vec<u8> = pattern.iter().copied().cycle().take(LENGTH).collect();
         let origin = OpenClaw.origin(b"agents/main/sessions/s.jsonl");

@@ -1,17 +1,18 @@
-//! Names of sessions that are rows of a database: each is given a path as if it were a file in a
-//! folder of the database's name, so that everything that is said of files holds for it.
+//! Paths of sessions that are rows of a database: each gets a path as if it were a file in a folder
+//! with the database's name, so that all rules for files apply to it.
 
-/// Longer names fit in no folder.
+/// The longest name in bytes; file systems stop at 255, and suffixes need room.
 const LONGEST_NAME: usize = 180;
 
-/// The name, without an extension, that stands for a session id. Whatever could lead anywhere is
-/// percent-encoded; `session` gives the id back. `None` for no id, or one too long for a name.
+/// Returns the file name, without an extension, for a session id. Bytes that could change the path
+/// are percent-encoded; `session` decodes the name. `None` for an empty id or one that is too long.
 pub fn file_name(session: &str) -> Option<String> {
     let mut name = String::with_capacity(session.len());
     for (at, byte) in session.bytes().enumerate() {
         match byte {
             b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' => name.push(char::from(byte)),
-            // A dot ends the id in a name like `x.jsonl.reset`, and hides a file at its start.
+            // A dot would end the id in a name like `x.jsonl.reset`, and a leading dot hides a
+            // file.
             b'.' if at > 0 && !session.contains(".jsonl") => name.push('.'),
             _ => name.push_str(&format!("%{byte:02X}")),
         }
@@ -19,12 +20,12 @@ pub fn file_name(session: &str) -> Option<String> {
     (!name.is_empty() && name.len() <= LONGEST_NAME).then_some(name)
 }
 
-/// The session id that a name stands for.
+/// Returns the session id that a name was made from.
 pub(crate) fn session(name: &str) -> String {
     percent_decoded(name).unwrap_or_else(|| name.to_owned())
 }
 
-/// `None` if it is not what `encodeURIComponent` can have written.
+/// Decodes percent-encoded text; `None` if `encodeURIComponent` cannot have written it.
 pub(crate) fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = text.bytes();
     let mut decoded = Vec::with_capacity(text.len());

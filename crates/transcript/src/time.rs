@@ -1,25 +1,26 @@
 //! Times as agents write them: ISO text with or without a zone, or a number of seconds,
-//! milliseconds or microseconds. Inside quipu a time is whole milliseconds since 1970, UTC.
+//! milliseconds or microseconds. In quipu, a time is whole milliseconds since 1970, UTC.
 //!
-//! A time that cannot be read is no time (`None`), never the present and never 1970.
+//! A time that cannot be parsed is `None`, never the present and never 1970.
 
 /// Milliseconds since 1970-01-01 UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
-/// 0000-01-01T00:00:00.000Z, the earliest time that four digits of year can say.
+/// 0000-01-01T00:00:00.000Z, the earliest time with a four-digit year.
 const EARLIEST: i64 = -62_167_219_200_000;
-/// 9999-12-31T23:59:59.999Z, the latest one.
+/// 9999-12-31T23:59:59.999Z, the latest time with a four-digit year.
 const LATEST: i64 = 253_402_300_799_999;
 
 impl Timestamp {
-    /// Reads ISO 8601 text (with `Z`, an offset, or no zone, which means UTC) or a number in digits.
+    /// Parses ISO 8601 text (with `Z`, an offset, or no zone, which means UTC) or a number in
+    /// digits.
     pub fn from_text(text: &str) -> Option<Timestamp> {
         if let Some(time) = canonical(text.as_bytes()) {
             return Some(time);
         }
         let text = text.trim_ascii();
-        // Nothing longer is a time, and jiff need not look at a megabyte of something else.
+        // No longer text is a time, and jiff should not parse a megabyte.
         if text.is_empty() || text.len() > 64 {
             return None;
         }
@@ -29,7 +30,8 @@ impl Timestamp {
         let millis = match text.parse::<jiff::Timestamp>() {
             Ok(instant) => instant.as_millisecond(),
             Err(_) => {
-                // Without a zone, or within the last day of 9999, which jiff's instants do not reach.
+                // Text without a zone, or on the last day of 9999, which jiff's instants do not
+                // reach.
                 let local = text.strip_suffix(['Z', 'z']).unwrap_or(text);
                 let civil: jiff::civil::DateTime = local.parse().ok()?;
                 millis_of(
@@ -46,16 +48,17 @@ impl Timestamp {
         (EARLIEST..=LATEST).contains(&millis).then_some(Timestamp(millis))
     }
 
-    /// As JavaScript's `toISOString` writes it; nothing for what no calendar reaches.
+    /// Formats the time like JavaScript's `toISOString`; empty if no calendar reaches it.
     pub fn to_iso(self) -> String {
         let instant = jiff::Timestamp::from_millisecond(self.0);
         instant.map(|time| time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()).unwrap_or_default()
     }
 
-    /// Reads a number of seconds, milliseconds or microseconds since 1970; its size says which.
+    /// Converts a number of seconds, milliseconds or microseconds since 1970; its size shows the
+    /// unit.
     ///
-    /// The three never overlap for times between 1973 and 5138. Zero means "not set" wherever
-    /// agents write it, so it is no time.
+    /// The three ranges do not overlap for times between 1973 and 5138. Agents write zero for "not
+    /// set", so zero is no time.
     pub fn from_number(number: f64) -> Option<Timestamp> {
         let millis = if !number.is_finite() || number <= 0.0 {
             return None;
@@ -73,7 +76,8 @@ impl Timestamp {
     }
 }
 
-/// `YYYY-MM-DDTHH:MM:SS.mmmZ`, what JavaScript's `toISOString` writes and so nearly every time.
+/// Parses `YYYY-MM-DDTHH:MM:SS.mmmZ`, the form of JavaScript's `toISOString` and of nearly every
+/// time.
 fn canonical(text: &[u8]) -> Option<Timestamp> {
     let &[
         y0,
@@ -134,7 +138,8 @@ fn days_in(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days are counted from 1 March, so that the leap day is the last one of a year.
+/// Converts a date and time of day. Counts days from 1 March, so that the leap day is the last day
+/// of a year.
 fn millis_of(
     year: i64,
     month: i64,

@@ -1,9 +1,10 @@
-//! Moments as people say them: `3d`, `yesterday`, `2026-11-01`, `2026-11-01T09:30`.
+//! Parses times as people write them: `3d`, `yesterday`, `2026-11-01`, `2026-11-01T09:30`.
 
 use jiff::civil::{Date, DateTime};
 use jiff::{Span, Timestamp, Zoned};
 
-/// The moment that `text` means, seen from `now` and in its time zone. A day means its beginning.
+/// Returns the time that `text` means, relative to `now` and in its time zone. A day means its
+/// beginning.
 pub fn parse(text: &str, now: &Zoned) -> Option<Timestamp> {
     let text = text.trim();
     let lower = text.to_ascii_lowercase();
@@ -37,8 +38,8 @@ pub fn parse(text: &str, now: &Zoned) -> Option<Timestamp> {
     Some(first.parse::<Date>().ok()?.to_zoned(zone).ok()?.timestamp())
 }
 
-/// The end of the day, month or year that `text` names; where it names a moment, that moment. For
-/// ranges that include their last day.
+/// Returns the end of the day, month or year that `text` names, or the time itself if it names one.
+/// For ranges that include their last day.
 pub fn parse_end(text: &str, now: &Zoned) -> Option<Timestamp> {
     let start = parse(text, now)?;
     let text = text.trim().to_ascii_lowercase();
@@ -56,7 +57,7 @@ pub fn parse_end(text: &str, now: &Zoned) -> Option<Timestamp> {
     Some(start.to_zoned(now.time_zone().clone()).checked_add(span).ok()?.timestamp())
 }
 
-/// `90m`, `3d`, `2 weeks`.
+/// Parses `90m`, `3d` or `2 weeks`.
 fn span(text: &str) -> Option<Span> {
     let digits = text.find(|character: char| !character.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
@@ -80,12 +81,12 @@ mod tests {
     use jiff::tz::TimeZone;
 
     fn now() -> Zoned {
-        // Berlin, without a database of time zones.
+        // Berlin, without a time zone database.
         let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
         "2026-11-16T08:30:00".parse::<DateTime>().unwrap().to_zoned(zone).unwrap()
     }
 
-    fn said(text: &str) -> Option<String> {
+    fn parsed(text: &str) -> Option<String> {
         parse(text, &now()).map(|moment| moment.to_string())
     }
 
@@ -95,21 +96,21 @@ mod tests {
 
     #[test]
     fn spans_count_back_from_now() {
-        assert_eq!(said("90m").unwrap(), "2026-11-16T06:00:00Z");
-        assert_eq!(said("3d").unwrap(), "2026-11-13T07:30:00Z");
-        assert_eq!(said("2 weeks ago").unwrap(), "2026-11-02T07:30:00Z");
-        assert_eq!(said("1y").unwrap(), "2025-11-16T07:30:00Z");
+        assert_eq!(parsed("90m").unwrap(), "2026-11-16T06:00:00Z");
+        assert_eq!(parsed("3d").unwrap(), "2026-11-13T07:30:00Z");
+        assert_eq!(parsed("2 weeks ago").unwrap(), "2026-11-02T07:30:00Z");
+        assert_eq!(parsed("1y").unwrap(), "2025-11-16T07:30:00Z");
     }
 
     #[test]
     fn days_begin_where_the_person_is() {
-        assert_eq!(said("today").unwrap(), "2026-11-15T23:00:00Z");
-        assert_eq!(said("yesterday").unwrap(), "2026-11-14T23:00:00Z");
-        assert_eq!(said("2026-07-01").unwrap(), "2026-06-30T22:00:00Z");
-        assert_eq!(said("2026-07").unwrap(), "2026-06-30T22:00:00Z");
-        assert_eq!(said("2026").unwrap(), "2025-12-31T23:00:00Z");
-        assert_eq!(said("2026-07-01T09:30").unwrap(), "2026-07-01T07:30:00Z");
-        assert_eq!(said("2026-07-01T09:30:00Z").unwrap(), "2026-07-01T09:30:00Z");
+        assert_eq!(parsed("today").unwrap(), "2026-11-15T23:00:00Z");
+        assert_eq!(parsed("yesterday").unwrap(), "2026-11-14T23:00:00Z");
+        assert_eq!(parsed("2026-07-01").unwrap(), "2026-06-30T22:00:00Z");
+        assert_eq!(parsed("2026-07").unwrap(), "2026-06-30T22:00:00Z");
+        assert_eq!(parsed("2026").unwrap(), "2025-12-31T23:00:00Z");
+        assert_eq!(parsed("2026-07-01T09:30").unwrap(), "2026-07-01T07:30:00Z");
+        assert_eq!(parsed("2026-07-01T09:30:00Z").unwrap(), "2026-07-01T09:30:00Z");
     }
 
     #[test]

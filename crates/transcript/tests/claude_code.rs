@@ -1,4 +1,4 @@
-//! What the Claude Code format reads from the fixtures, and the requirements it meets, one test
+//! Tests what the Claude Code format decodes from the fixtures, and its requirements, one test
 //! each. The fixtures are laid out as a home folder: see `fixtures/claude-code/README.md`.
 
 use std::fmt::Write as _;
@@ -74,7 +74,7 @@ fn claims_over_a_whole_home() {
     insta::assert_snapshot!(claims.join("\n"));
 }
 
-/// R13: tool results stand in user lines.
+/// R13: tool results are in user lines.
 #[test]
 fn tool_results_inside_user_messages() {
     let line = r#"{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"ok"}]}}"#;
@@ -117,7 +117,7 @@ fn blocks_of_every_known_type() {
     });
 }
 
-/// R19: results name the call they answer, and what became of it.
+/// R19: results name the call that they answer, and its outcome.
 #[test]
 fn results_carry_the_id_of_their_call() {
     let line = r#"{"type":"user","message":{"role":"user","content":[
@@ -147,7 +147,7 @@ fn subagents_are_linked_to_their_parent() {
     );
     let mut spawned = Vec::new();
     each_entry(&session(4), |entry| {
-        spawned.extend(entry.says.iter().filter_map(|said| match said {
+        spawned.extend(entry.says.iter().filter_map(|fact| match fact {
             Says::Spawned { call, agent_id } => Some(format!("{call} {agent_id}")),
             _ => None,
         }));
@@ -265,7 +265,7 @@ fn parents_are_said_unsaid_or_logical() {
     });
 }
 
-/// R33: what the vendor puts on a line never stops the line from being read.
+/// R33: no field of the vendor stops the line from being decoded.
 #[test]
 fn wrong_value_types_are_problems_not_errors() {
     let line = r#"{"type":"user","uuid":7,"timestamp":"soon","cwd":[1],"isMeta":"no","toolUseResult":[{"agentId":3}],"message":{"role":1,"content":[{"type":"text","text":"kept"},5,null,[]]}}"#;
@@ -337,7 +337,7 @@ fn a_picture_alone_is_a_prompt() {
     });
 }
 
-/// Streamed lines of one answer share the response that is billed once.
+/// Streamed lines of one answer share the response, whose usage counts once.
 #[test]
 fn streamed_lines_share_a_response() {
     let mut bills = Vec::new();
@@ -352,7 +352,7 @@ fn streamed_lines_share_a_response() {
     );
 }
 
-/// Errors and fillers that Claude Code writes itself are billed to nobody and no model's words.
+/// Errors and fillers that Claude Code writes itself have no usage and no model.
 #[test]
 fn synthetic_messages_are_not_billed() {
     let line = |extra: &str| {
@@ -387,7 +387,7 @@ fn stop_reasons_in_normal_form() {
     }
 }
 
-/// Titles by rank; `/rename` is as good as the line that Claude Code writes for it.
+/// Titles by rank; `/rename` equals the line that Claude Code writes for it.
 #[test]
 fn titles_have_ranks() {
     for (line, expected) in [
@@ -506,7 +506,7 @@ fn decode_everywhere(bytes: &[u8]) {
     }
 }
 
-/// Decodes a line of a session and looks at the entry. The only call of the decoder on literals.
+/// Decodes a line of a session and passes the entry on. The only call of the decoder on literals.
 #[track_caller]
 fn check(line: &str, look: impl FnOnce(&Entry<'_>)) {
     let origin = ClaudeCode.origin(MAIN.as_bytes());
@@ -563,11 +563,11 @@ fn what_a_sub_agent_said_is_no_record_of_its_own() {
         ids
     };
     let torn = r#"{"type":"progress","uuid":"p","parentUuid":"a","data":{"message":"#;
-    let said = r#"{"type":"user","message":{"role":"user","content":"x"},"uuid":"n","timestamp":"2026-01-12T10:30:00.000Z"}"#;
-    assert_eq!(read(format!("{torn}{said}")), [""; 0], "torn behind the nested message");
-    assert_eq!(read(format!("{torn}{said}}}}}")), ["p"], "not torn");
-    // Another record behind a torn one says what it follows.
-    let other = said.replace(r#""uuid""#, r#""parentUuid":"a","uuid""#);
+    let user_line = r#"{"type":"user","message":{"role":"user","content":"x"},"uuid":"n","timestamp":"2026-01-12T10:30:00.000Z"}"#;
+    assert_eq!(read(format!("{torn}{user_line}")), [""; 0], "torn behind the nested message");
+    assert_eq!(read(format!("{torn}{user_line}}}}}")), ["p"], "not torn");
+    // Another record after a torn one names its parent.
+    let other = user_line.replace(r#""uuid""#, r#""parentUuid":"a","uuid""#);
     assert_eq!(read(format!("{torn}{other}")), ["n"]);
 }
 
@@ -587,7 +587,7 @@ fn records<'b>(origin: &Origin, bytes: &'b [u8]) -> Vec<&'b [u8]> {
     }
 }
 
-/// One line per entry of a fixture, and one per record that was odd as a whole.
+/// Returns one line per entry of a fixture, and one per record that was odd as a whole.
 fn summary(path: &str) -> String {
     let origin = ClaudeCode.origin(path.as_bytes());
     let mut all = String::new();
@@ -652,12 +652,12 @@ fn summary_of(entry: &Entry<'_>) -> String {
         format!("response={}/{}", response.id, response.request.as_deref().unwrap_or("?"))
     }));
     words.extend(entry.blocks.iter().map(|piece| format!("[{}]", block(piece))));
-    for said in &entry.says {
-        match said {
-            // On every line; they would hide the rest.
+    for fact in &entry.says {
+        match fact {
+            // These are on every line and would hide the rest.
             Says::Cwd(_) | Says::ClientVersion(_) | Says::GitBranch(_)
                 if !matches!(entry.kind, Kind::Prompt) => {}
-            said => words.push(format!("{said:?}")),
+            fact => words.push(format!("{fact:?}")),
         }
     }
     words.extend((!entry.problems.is_empty()).then(|| format!("! {}", problems(&entry.problems))));

@@ -1,4 +1,4 @@
-//! What every format promises, checked for each one in `FORMATS` with the fixtures under its name.
+//! Tests the promises of every format in `FORMATS`, with the fixtures under its name.
 
 #![expect(clippy::unwrap_used, reason = "a fixture that cannot be read fails the test")]
 
@@ -73,12 +73,12 @@ fn origin_is_stable_and_agrees_with_the_claim() {
         let origin = format.origin(path);
         assert_eq!(origin, format.origin(path));
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap();
-        // A note is called by its path inside the workspace.
+        // A note is named by its path inside the workspace.
         assert!(origin.name.as_bytes() == name || origin.part == Part::Note);
         assert!(path.ends_with(origin.name.as_bytes()));
         if let Claim::Collect(part) | Claim::Probe(part) = format.claim(path, Node::File) {
             assert_eq!(origin.part, part, "{}", path.escape_ascii());
-            // Who or what it is about is said by its path, or by the records themselves.
+            // The session comes from the path, or from the records themselves.
             assert!(
                 origin.session.is_some()
                     || origin.agent.is_some()
@@ -118,14 +118,14 @@ fn every_line_of_every_fixture_decodes() {
         let origin = format.origin(path);
         let records: Vec<&[u8]> = match origin.part.framing() {
             Framing::Document => vec![bytes],
-            // Read by the ledger, not record by record.
+            // The ledger reads it whole, not record by record.
             Framing::Index | Framing::Rows => return,
             Framing::Lines => bytes.split_inclusive(|byte| *byte == b'\n').collect(),
         };
         for record in records {
-            let said = said_by(format, path, record);
-            assert_eq!(said, said_by(format, path, record), "decoding is pure");
-            entries += said.len();
+            let decoded = decoded_by(format, path, record);
+            assert_eq!(decoded, decoded_by(format, path, record), "decoding is pure");
+            entries += decoded.len();
         }
     });
     assert!(entries > 50);
@@ -291,19 +291,20 @@ proptest! {
     #[test]
     fn any_bytes_decode(line in proptest::collection::vec(any::<u8>(), 0..200)) {
         for_each_part(|format, path| {
-            said_by(format, path, &line);
+            decoded_by(format, path, &line);
         });
     }
 
     #[test]
     fn any_object_decodes(key in "[a-zA-Z]{1,12}", value in "[\\[\\]{}\":,a-z0-9 ]{0,40}") {
         for_each_part(|format, path| {
-            said_by(format, path, format!("{{\"type\":\"message\",\"{key}\":{value}}}").as_bytes());
+            decoded_by(format, path, format!("{{\"type\":\"message\",\"{key}\":{value}}}").as_bytes());
         });
     }
 }
 
-/// Every two lines that follow each other in a fixture, are whole, and of types that the format knows.
+/// Returns every two consecutive lines of a fixture that are complete and of types known to the
+/// format.
 fn for_each_neighbours(mut look: impl FnMut(&'static dyn Format, &[u8], &[u8], &[u8])) {
     for_each_fixture(|format, path, bytes| {
         let origin = format.origin(path);
@@ -329,7 +330,7 @@ fn is_collected(format: &dyn Format, path: &[u8]) -> bool {
     matches!(format.claim(path, Node::File), Claim::Collect(_) | Claim::Probe(_))
 }
 
-/// The entries of a record, and the bytes that each was read from.
+/// Returns the entries of a record, and the bytes that each was decoded from.
 fn entries_of(format: &dyn Format, path: &[u8], record: &[u8]) -> Vec<String> {
     let mut entries = Vec::new();
     record::read(format, &format.origin(path), record, &mut |entry| {
@@ -341,7 +342,7 @@ fn entries_of(format: &dyn Format, path: &[u8], record: &[u8]) -> Vec<String> {
     entries
 }
 
-/// One collected path of every part of every format.
+/// Returns one collected path of every part of every format.
 fn for_each_part(mut look: impl FnMut(&'static dyn Format, &[u8])) {
     let mut seen = HashSet::new();
     for_each_fixture_path(|format, path, _| {
@@ -351,13 +352,13 @@ fn for_each_part(mut look: impl FnMut(&'static dyn Format, &[u8])) {
     });
 }
 
-fn said_by(format: &dyn Format, path: &[u8], record: &[u8]) -> Vec<String> {
-    let mut said = Vec::new();
+fn decoded_by(format: &dyn Format, path: &[u8], record: &[u8]) -> Vec<String> {
+    let mut decoded = Vec::new();
     let problems = record::read(format, &format.origin(path), record, &mut |entry| {
-        said.push(format!("{entry:?}"))
+        decoded.push(format!("{entry:?}"))
     });
-    said.extend(problems.iter().map(|problem| format!("{problem:?}")));
-    said
+    decoded.extend(problems.iter().map(|problem| format!("{problem:?}")));
+    decoded
 }
 
 fn for_each_fixture(mut look: impl FnMut(&'static dyn Format, &[u8], &[u8])) {
@@ -373,7 +374,7 @@ fn for_each_fixture(mut look: impl FnMut(&'static dyn Format, &[u8], &[u8])) {
 fn for_each_fixture_path(mut look: impl FnMut(&'static dyn Format, &[u8], &Path)) {
     for format in FORMATS {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(format.name());
-        // What stands at the top about the fixtures is none of them.
+        // Files at the top describe the fixtures and are none.
         let mut files = files_under(&root);
         files.retain(|file| *file != root.join("README.md"));
         assert!(!files.is_empty(), "{} has no fixtures", format.name());

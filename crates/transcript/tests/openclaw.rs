@@ -1,4 +1,4 @@
-//! What is understood of OpenClaw's and pi's transcripts, one line per entry.
+//! Tests the decoding of OpenClaw's and pi's transcripts, one line per entry.
 //!
 //! Fixtures are laid out as a state root. `oc71`, `pi73` and `pi87` were written by those releases'
 //! session managers, `main` by a real gateway, `pi` by a real run; `spec` is invented after the
@@ -31,7 +31,7 @@ fn r10_to_r19_every_fixture() {
         let records: Vec<&[u8]> = match part.framing() {
             Framing::Document => vec![&bytes],
             Framing::Lines => bytes.split_inclusive(|byte| *byte == b'\n').collect(),
-            // Read by the ledger, not record by record.
+            // The ledger reads it whole, not record by record.
             Framing::Index | Framing::Rows => continue,
         };
         for line in records {
@@ -60,7 +60,7 @@ fn r4_archives_read_like_transcripts_and_are_marked() {
 
 #[test]
 fn r5_a_transcript_needs_no_index() {
-    // The claim looks at the name only: nothing is asked of `sessions.json`.
+    // The claim depends on the name only: `sessions.json` is not consulted.
     assert!(
         fixtures().iter().any(|path| path.to_str().unwrap().contains("/oc71/sessions/01-simple_"))
     );
@@ -69,12 +69,12 @@ fn r5_a_transcript_needs_no_index() {
 
 #[test]
 fn r10_header_version_as_number_or_string() {
-    for (written, said) in [("3", "3"), ("9", "9"), (r#""0.50.1""#, "0.50.1"), ("999", "999")] {
+    for (written, expected) in [("3", "3"), ("9", "9"), (r#""0.50.1""#, "0.50.1"), ("999", "999")] {
         let line = format!(r#"{{"type":"session","version":{written},"id":"s","cwd":"/a"}}"#);
         check(&line, |entry| {
             assert!(matches!(entry.kind, Kind::Header));
-            assert!(entry.says.contains(&Says::HeaderVersion(said.into())));
-            assert_eq!(has(&entry.problems, ProblemKind::NewerVersion), said == "999");
+            assert!(entry.says.contains(&Says::HeaderVersion(expected.into())));
+            assert_eq!(has(&entry.problems, ProblemKind::NewerVersion), expected == "999");
         });
     }
 }
@@ -182,7 +182,7 @@ fn r19_a_call_that_arrived_whole_is_not_partial() {
     }
 }
 
-/// Reads one line that must say exactly one thing.
+/// Decodes one line that must hold exactly one entry.
 #[track_caller]
 fn check(line: &str, look: impl FnOnce(&Entry<'_>)) {
     let origin = OpenClaw.origin(b"agents/main/sessions/s.jsonl");
@@ -221,7 +221,7 @@ fn say(problems: &[Problem]) -> String {
     all.join(" ")
 }
 
-/// One line with everything that is not empty.
+/// Returns one line with all fields that are not empty.
 fn compact(entry: &Entry<'_>) -> String {
     let mut line = format!("{}", entry.type_name);
     let kind = format!("{:?}", entry.kind);
@@ -310,8 +310,8 @@ fn compact(entry: &Entry<'_>) -> String {
     if let Some(response) = &entry.response {
         write!(line, " response={}", response.id).unwrap();
     }
-    for says in &entry.says {
-        write!(line, " says:{says:?}").unwrap();
+    for fact in &entry.says {
+        write!(line, " says:{fact:?}").unwrap();
     }
     if !entry.problems.is_empty() {
         write!(line, " ! {}", say(&entry.problems)).unwrap();

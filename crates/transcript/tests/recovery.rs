@@ -1,5 +1,5 @@
-//! Damaged lines: what is recovered, and what is said about it. That the work is linear is counted in
-//! the module's own tests.
+//! Damaged lines: what is recovered, and which problems are reported. The module's own tests count
+//! the work, which is linear.
 //!
 //! Tests called `a5_…` to `a49_…` are the rows of the table of bad inputs. The lines are OpenClaw's,
 //! but recovery knows nothing about formats except through their decoder.
@@ -15,7 +15,7 @@ use quipu_transcript::record;
 const USER: &str = r#"{"type":"message","id":"u1","parentId":null,"timestamp":"2026-02-04T10:30:00.000Z","message":{"role":"user","content":"hello"}}"#;
 const ANSWER: &str = r#"{"type":"message","id":"a1","parentId":"u1","timestamp":"2026-02-04T10:30:01.000Z","message":{"role":"assistant","content":[{"type":"text","text":"hi {\"there\"}"}],"model":"m"}}"#;
 
-/// What came out of a line: `type/id/text` of each entry, then the kinds of problem.
+/// Returns the result of a line: `type/id/text` of each entry, then the kinds of problem.
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
     entries: Vec<String>,
@@ -91,18 +91,18 @@ fn a7_welded_and_torn() {
     let line =
         format!(r#"{USER}{{"type":"message","id":"x","mess{ANSWER}{{"type":"custom","da{USER}"#);
     check(line, &[HELLO, HI, HELLO], &[Fragment, Welded]);
-    // A torn end stays what it is: nothing is made up from it.
+    // Nothing is invented from a torn end.
     check(format!("{USER}{}", &ANSWER[..60]), &[HELLO], &[Opaque]);
     check(&ANSWER[..100], &[], &[Opaque]);
 }
 
 #[test]
 fn a7_a_torn_record_does_not_lend_its_inner_objects() {
-    // Torn right behind an inner object that, alone, would pass for a bare message.
+    // Torn right after an inner object that, alone, would pass for a bare message.
     let torn = r#"{"type":"message","id":"x","message":{"role":"user","content":"inner"}"#;
     check(torn, &[], &[Opaque]);
     check(format!("{torn}{USER}"), &[HELLO], &[Fragment]);
-    // And an inner object of a known type, in a record that is broken elsewhere.
+    // An inner object of a known type, in a record that is broken elsewhere.
     let broken = format!(r#"{{"type":"x","n":NaN,"inner":{USER},"more":1}}"#);
     check(&broken, &[], &[Opaque]);
     check(format!("{broken}{ANSWER}"), &[HI], &[Fragment]);
@@ -242,7 +242,7 @@ fn a28_other_lone_surrogates() {
         &[LoneSurrogate],
     );
     check(USER.replace("\"type\"", "\"\\ud83d\":1,\"type\""), &[HELLO], &[LoneSurrogate]);
-    // Recovered beside other damage too.
+    // Recovered next to other damage too.
     check(
         format!("\0{}", USER.replace("hello", r"\ud83d")),
         &["message/u1/\u{fffd}"],
@@ -276,7 +276,8 @@ fn a31_depth_127_to_129() {
                     USER.replace("\"hello\"", &block),
                 ] {
                     assert_eq!(read(&line).entries, [HELLO], "{depth}");
-                    // With other damage beside it, the line goes through recovery, which cuts it off.
+                    // With other damage next to it, the line goes through recovery, which cuts it
+                    // off.
                     let seen = read(format!("\0{line}"));
                     assert_eq!(seen.entries, [HELLO], "{depth}");
                     assert_eq!(
@@ -368,7 +369,7 @@ fn a37_not_an_object() {
         assert_eq!(read(line).problems.first(), Some(&NotObject), "{line}");
         assert_eq!(read(line).entries, [""; 0], "{line}");
     }
-    // The end of a torn record, with a whole one behind it.
+    // The end of a torn record, with a complete one after it.
     check(format!("42}}{USER}"), &[HELLO], &[Fragment]);
     check(format!("llo\"}}}}{USER}"), &[HELLO], &[Fragment]);
 }

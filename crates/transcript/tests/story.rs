@@ -1,4 +1,4 @@
-//! The story of each rule: what one line tells, and what it keeps to itself.
+//! Tests each rule of the story: what one line shows, and what stays hidden.
 
 #![expect(clippy::unwrap_used, reason = "a line that cannot be read fails the test")]
 
@@ -10,35 +10,35 @@ use quipu_transcript::formats::openclaw::OpenClaw;
 use quipu_transcript::record;
 use quipu_transcript::story::{ItemKind, Outcome, Piece, StoryItem, Telling, tell};
 
-/// What a line tells, in a few words; empty if it tells nothing.
-fn told(format: &dyn Format, line: &str, telling: Telling) -> String {
-    let mut said = String::new();
+/// Returns a short form of what a line shows; empty if it shows nothing.
+fn shown(format: &dyn Format, line: &str, telling: Telling) -> String {
+    let mut text = String::new();
     let origin = Origin::of(Part::Transcript, "a.jsonl");
     let problems = record::read(format, &origin, line.as_bytes(), &mut |entry| {
         let item = tell(format, entry);
         if item.is_told(telling) {
-            describe(&item, telling, &mut said);
+            describe(&item, telling, &mut text);
         }
     });
     assert!(problems.is_empty(), "{line}: {problems:?}");
-    said.trim_end().to_owned()
+    text.trim_end().to_owned()
 }
 
-fn describe(item: &StoryItem<'_>, telling: Telling, said: &mut String) {
+fn describe(item: &StoryItem<'_>, telling: Telling, text: &mut String) {
     if !matches!(item.kind, ItemKind::Message) {
-        writeln!(said, "{}", item.kind.as_str()).unwrap();
+        writeln!(text, "{}", item.kind.as_str()).unwrap();
     }
     let role = item.role.map_or("", |role| role.as_str());
     for piece in item.pieces.iter().filter(|piece| piece.is_told(telling)) {
         match piece {
-            Piece::Words(words) => writeln!(said, "{role}: {words}"),
-            Piece::Injected(words) => writeln!(said, "injected: {words}"),
-            Piece::Thinking(words) => writeln!(said, "thinking: {words}"),
+            Piece::Words(words) => writeln!(text, "{role}: {words}"),
+            Piece::Injected(words) => writeln!(text, "injected: {words}"),
+            Piece::Thinking(words) => writeln!(text, "thinking: {words}"),
             Piece::Call(call) => {
-                writeln!(said, "call: {} {}", call.name, call.about.as_deref().unwrap_or("-"))
+                writeln!(text, "call: {} {}", call.name, call.about.as_deref().unwrap_or("-"))
             }
             Piece::Result(result) => writeln!(
-                said,
+                text,
                 "result: {}",
                 match result.outcome {
                     Outcome::Fine => "fine",
@@ -46,8 +46,8 @@ fn describe(item: &StoryItem<'_>, telling: Telling, said: &mut String) {
                     Outcome::Failed => "failed",
                 }
             ),
-            Piece::Image { .. } => writeln!(said, "image"),
-            Piece::Other(name) => writeln!(said, "other: {name}"),
+            Piece::Image { .. } => writeln!(text, "image"),
+            Piece::Other(name) => writeln!(text, "other: {name}"),
         }
         .unwrap();
     }
@@ -55,13 +55,13 @@ fn describe(item: &StoryItem<'_>, telling: Telling, said: &mut String) {
 
 #[track_caller]
 fn claude(line: &str, expected: &str) {
-    assert_eq!(told(&ClaudeCode, line, Telling::DEFAULT), expected, "{line}");
+    assert_eq!(shown(&ClaudeCode, line, Telling::DEFAULT), expected, "{line}");
 }
 
 #[track_caller]
 fn openclaw(message: &str, expected: &str) {
     let line = format!(r#"{{"type":"message","id":"a","parentId":null,"message":{message}}}"#);
-    assert_eq!(told(&OpenClaw, &line, Telling::DEFAULT), expected, "{line}");
+    assert_eq!(shown(&OpenClaw, &line, Telling::DEFAULT), expected, "{line}");
 }
 
 #[test]
@@ -181,8 +181,8 @@ fn a_call_is_one_line_of_120_columns() {
     let line = format!(
         r#"{{"type":"assistant","uuid":"a","message":{{"role":"assistant","content":[{{"type":"tool_use","id":"t","name":"Bash","input":{{"command":"one\n  two\t{long}"}}}}]}}}}"#
     );
-    let said = told(&ClaudeCode, &line, Telling::DEFAULT);
-    let call = said.strip_prefix("call: ").unwrap();
+    let text = shown(&ClaudeCode, &line, Telling::DEFAULT);
+    let call = text.strip_prefix("call: ").unwrap();
     assert!(call.starts_with("Bash one two word word"), "{call}");
     assert!(call.ends_with('…'), "{call}");
     assert!(call.chars().count() <= 120 && call.chars().count() > 110, "{call}");
@@ -199,20 +199,20 @@ fn r46_bookkeeping_of_openclaw_is_not_told() {
         r#"{"type":"label","id":"a","targetId":"b","label":"l"}"#,
         r#"{"type":"session_info","id":"a","name":"n"}"#,
     ] {
-        assert_eq!(told(&OpenClaw, line, Telling::DEFAULT), "", "{line}");
+        assert_eq!(shown(&OpenClaw, line, Telling::DEFAULT), "", "{line}");
     }
 }
 
 #[test]
 fn r46_a_compaction_is_one_line() {
     let line = r#"{"type":"compaction","id":"a","summary":"what was","tokensBefore":9}"#;
-    assert_eq!(told(&OpenClaw, line, Telling::DEFAULT), "compaction");
+    assert_eq!(shown(&OpenClaw, line, Telling::DEFAULT), "compaction");
     let boundary = r#"{"type":"system","uuid":"b","subtype":"compact_boundary","content":"Conversation compacted","compactMetadata":{"trigger":"auto","preTokens":9}}"#;
     claude(boundary, "compaction");
     let summary = r#"{"type":"user","uuid":"u","isCompactSummary":true,"message":{"role":"user","content":"This session is being continued"}}"#;
     claude(summary, "");
     let open = Telling { compactions: true, ..Telling::DEFAULT };
-    assert_eq!(told(&ClaudeCode, summary, open), "user: This session is being continued");
+    assert_eq!(shown(&ClaudeCode, summary, open), "user: This session is being continued");
 }
 
 #[test]
@@ -235,14 +235,14 @@ fn slash_commands_read_as_typed() {
 fn meta_lines_mirrors_and_reminders_are_folded() {
     let meta = r#"{"type":"user","uuid":"u","isMeta":true,"message":{"role":"user","content":"Caveat: x"}}"#;
     claude(meta, "");
-    assert_eq!(told(&ClaudeCode, meta, Telling::FULL), "user: Caveat: x");
+    assert_eq!(shown(&ClaudeCode, meta, Telling::FULL), "user: Caveat: x");
     claude(
         r#"{"type":"user","uuid":"u","message":{"role":"user","content":"<system-reminder>x</system-reminder>\nfix it"}}"#,
         "user: fix it",
     );
     let beside = r#"{"type":"user","uuid":"u","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"ok"},{"type":"text","text":"<system-reminder>x</system-reminder>"},{"type":"text","text":"and go on"}]}}"#;
     claude(beside, "result: fine\ntool: and go on");
-    assert!(told(&ClaudeCode, beside, Telling::FULL).contains("injected: <system-reminder>"));
+    assert!(shown(&ClaudeCode, beside, Telling::FULL).contains("injected: <system-reminder>"));
     openclaw(
         r#"{"role":"assistant","content":[{"type":"text","text":"sent"}],"provider":"openclaw","model":"delivery-mirror"}"#,
         "",
@@ -269,17 +269,17 @@ fn prompts_that_were_queued_are_the_humans() {
 fn words_in_the_queue_wait_until_the_session_is_known() {
     let line = r#"{"type":"queue-operation","operation":"enqueue","content":"and tests"}"#;
     claude(line, "");
-    assert_eq!(told(&ClaudeCode, line, Telling::FULL), "user: and tests");
-    // What the program queued is not the human's.
+    assert_eq!(shown(&ClaudeCode, line, Telling::FULL), "user: and tests");
+    // Text that the program queued is not the human's.
     let task = r#"{"type":"queue-operation","operation":"enqueue","content":"{\"task_id\":\"a\",\"tool_use_id\":\"t\",\"task_type\":\"local_agent\"}"}"#;
-    assert_eq!(told(&ClaudeCode, task, Telling::FULL), "");
+    assert_eq!(shown(&ClaudeCode, task, Telling::FULL), "");
 }
 
 #[test]
 fn what_a_sub_agent_said_in_a_progress_line_is_folded() {
     let line = r#"{"type":"progress","uuid":"p","parentToolUseID":"t","data":{"type":"agent_progress","agentId":"a","message":{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"Looking around."}]}}}}"#;
     claude(line, "");
-    assert_eq!(told(&ClaudeCode, line, Telling::FULL), "assistant: Looking around.");
+    assert_eq!(shown(&ClaudeCode, line, Telling::FULL), "assistant: Looking around.");
 }
 
 #[test]
@@ -287,10 +287,10 @@ fn thinking_is_told_when_asked_for() {
     let line = r#"{"type":"assistant","uuid":"a","message":{"role":"assistant","content":[{"type":"thinking","thinking":"hm"}]}}"#;
     claude(line, "");
     let open = Telling { thinking: true, ..Telling::DEFAULT };
-    assert_eq!(told(&ClaudeCode, line, open), "thinking: hm");
+    assert_eq!(shown(&ClaudeCode, line, open), "thinking: hm");
 }
 
-/// pi and OpenClaw write what the client noticed into the place of what the agent said.
+/// pi and OpenClaw write the client's error in the place of the agent's text.
 #[test]
 fn an_aborted_answer_is_a_stop_and_not_words() {
     let line = |content: &str| {
@@ -300,20 +300,20 @@ fn an_aborted_answer_is_a_stop_and_not_words() {
     };
     let format = quipu_transcript::format::by_name("openclaw").unwrap();
     let origin = format.origin(b"agents/main/sessions/s.jsonl");
-    let tell_it = |line: String| {
-        let mut told = Vec::new();
+    let show = |line: String| {
+        let mut shown = Vec::new();
         quipu_transcript::record::read(format, &origin, line.as_bytes(), &mut |entry| {
             let item = quipu_transcript::story::tell(format, entry);
-            told.push((item.is_interrupt, item.is_error, item.words().into_owned()));
+            shown.push((item.is_interrupt, item.is_error, item.words().into_owned()));
         });
-        told
+        shown
     };
-    assert_eq!(tell_it(line("[]")), [(true, false, String::new())]);
-    let said = line(r#"[{"type":"text","text":"half an ans"}]"#);
-    assert_eq!(tell_it(said), [(false, false, "half an ans".to_owned())]);
+    assert_eq!(show(line("[]")), [(true, false, String::new())]);
+    let text = line(r#"[{"type":"text","text":"half an ans"}]"#);
+    assert_eq!(show(text), [(false, false, "half an ans".to_owned())]);
 }
 
-/// Lists of files that are told by themselves are not told in the summary, too.
+/// File lists that are shown separately are not shown in the summary too.
 #[test]
 fn lists_of_files_are_told_once() {
     let compaction = quipu_transcript::entry::Compaction {

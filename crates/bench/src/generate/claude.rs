@@ -1,9 +1,9 @@
-//! Claude Code transcripts: one content block per line, answers that repeat their
-//! usage on each line, tool results told twice, progress, snapshots, sub-agents.
+//! Generates Claude Code transcripts: one content block per line, answers that repeat their usage
+//! on each line, tool results stored twice, progress, snapshots, sub-agents.
 //!
-//! Shapes are those of releases 2.1.x, and how often and how long each is comes
-//! from counting real transcripts: `shares` has the figures. Only what costs bytes or decides how a
-//! reader works is generated; damage is the matter of tests, not of a benchmark.
+//! The shapes are those of releases 2.1.x. Their frequencies and lengths were counted in real
+//! transcripts: `shares` has the figures. Only lines that cost bytes or change a reader's work are
+//! generated; damage belongs to tests, not to a benchmark.
 
 mod tools;
 
@@ -15,17 +15,17 @@ use super::prng::Prng;
 use super::project::Project;
 use super::vocabulary::Topic;
 
-/// What to write: a session of about `budget` bytes.
+/// The description of a session of about `budget` bytes.
 pub(crate) struct Order {
     pub(crate) session_id: String,
     pub(crate) budget: usize,
-    /// Set when this is a sub-agent's file and not the main one.
+    /// Set for a sub-agent's file, absent for a main one.
     pub(crate) agent_id: Option<String>,
     /// Sub-agents that this session starts.
     pub(crate) spawns: Vec<Spawn>,
-    /// Whether the one rare word of the home stands here.
+    /// True if this session holds the one rare word of the home.
     pub(crate) has_rare_word: bool,
-    /// Whether its first prompt has an image that makes a line of about 1 MB.
+    /// True if its first prompt has an image that makes a line of about 1 MB.
     pub(crate) has_large_image: bool,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Spawn {
     pub(crate) tool_use_id: String,
 }
 
-/// What a session left on disk.
+/// The generated files of a session.
 pub(crate) struct Written {
     /// The transcript.
     pub(crate) lines: String,
@@ -109,7 +109,7 @@ struct Answer {
 struct Call {
     id: String,
     name: &'static str,
-    /// Uuid of the line that asked, which the result names again.
+    /// Uuid of the line with the call, which the result repeats.
     asked_by: String,
 }
 
@@ -166,7 +166,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// One prompt and all that answers it.
+    /// Writes one prompt and all that answers it.
     fn turn(&mut self, mut spawn: Option<&Spawn>) {
         if self.order.agent_id.is_none() {
             self.file_history_snapshot(false);
@@ -228,7 +228,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Returns the length of the screenshot that a prompt comes with, if it comes with one.
+    /// Returns the length of a prompt's screenshot, if it has one.
     fn image_of_prompt(&mut self) -> Option<usize> {
         if std::mem::take(&mut self.large_image_due) {
             return Some(self.prng.between(900_000, 1_200_000));
@@ -346,7 +346,7 @@ impl<'a> Session<'a> {
         self.close_line();
     }
 
-    /// Writes a prompt that was typed while the model worked, and its leaving the queue.
+    /// Writes a prompt that was typed while the model worked, and its removal from the queue.
     fn queue_operations(&mut self) {
         let (session_id, time) = (&self.order.session_id, self.clock.iso());
         let mut text = String::new();
@@ -428,7 +428,7 @@ impl<'a> Session<'a> {
         uuid
     }
 
-    /// Adds a line that is no part of the chain.
+    /// Adds a line that is not part of the chain.
     fn raw_line(&mut self, line: &str) {
         self.push(line);
         self.push("\n");

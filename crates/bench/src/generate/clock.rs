@@ -1,4 +1,4 @@
-//! The time inside a generated session: starts at a given moment, only moves on.
+//! The time inside a generated session, which only moves forward.
 //!
 //! Never the real clock, which would make two homes of one seed differ.
 
@@ -7,7 +7,7 @@ use super::prng::Prng;
 /// 2026-01-05T08:00:00Z, the Monday on which every home begins.
 pub(crate) const FIRST_MORNING_MS: i64 = 1_767_600_000_000;
 
-/// A moment in milliseconds since 1970.
+/// A time in milliseconds since 1970.
 #[derive(Clone, Copy)]
 pub(crate) struct Clock {
     pub(crate) now_ms: i64,
@@ -19,7 +19,7 @@ impl Clock {
         Self { now_ms: FIRST_MORNING_MS + prng.below(90 * 86_400_000) as i64 }
     }
 
-    /// Moves on by up to `at_most_ms` and returns the new time as ISO 8601.
+    /// Advances by up to `at_most_ms` and returns the new time as ISO 8601.
     pub(crate) fn tick(&mut self, prng: &mut Prng, at_most_ms: usize) -> String {
         self.now_ms += prng.between(1, at_most_ms) as i64;
         self.iso()

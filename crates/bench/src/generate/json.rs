@@ -1,6 +1,6 @@
 //! Writes JSON text the way `JSON.stringify` does, straight into a `String`.
 //!
-//! Going through `serde_json::Value` would sort or copy what is already in order.
+//! Going through `serde_json::Value` would sort or copy fields that are already in order.
 
 use std::fmt::Write as _;
 
@@ -33,7 +33,7 @@ pub(crate) fn push_escaped(out: &mut String, text: &str) {
     out.push_str(&text[clean_from..]);
 }
 
-/// Appends what `format_args!` describes.
+/// Appends formatted text.
 pub(crate) fn push_display(out: &mut String, what: std::fmt::Arguments<'_>) {
     // Writing into a String cannot fail.
     let _ = out.write_fmt(what);

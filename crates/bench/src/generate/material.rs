@@ -1,4 +1,4 @@
-//! What tools print: source code, logs, test runs, listings, diffs, traces.
+//! Generates the output of tools: source code, logs, test runs, listings, diffs, traces.
 //!
 //! Lines come from templates, so that they compress like real output does:
 //! the frame of a line repeats, its names and numbers do not.
@@ -8,8 +8,8 @@ use super::prng::Prng;
 use super::scene::Scene;
 use super::vocabulary::{Topic, push_capitalised};
 
-/// A `%` sign and a letter stand for what differs: `i` identifier, `T` type,
-/// `w` word, `s` short phrase, `n` number, `d` three digits, `p` path, `h` hexadecimal.
+/// Templates of lines. A `%` sign and a letter are placeholders: `i` identifier, `T` type, `w`
+/// word, `s` short phrase, `n` number, `d` three digits, `p` path, `h` hexadecimal.
 const CODE: &[&str] = &[
     "    let %i = self.%i.%i(%i)?;",
     "    let mut %i = Vec::with_capacity(%n);",
@@ -85,7 +85,7 @@ const DIFF: &[&str] = &[
     "diff --git a/%p b/%p",
 ];
 
-/// What kind of output a tool gave.
+/// The kind of a tool's output.
 #[derive(Clone, Copy)]
 pub(crate) enum Material {
     Code,
@@ -110,7 +110,7 @@ impl Material {
         }
     }
 
-    /// How many names lines have in common; what a search finds is about the same one.
+    /// Returns the number of names that lines share; the hits of one search are about the same name.
     fn n_names(self) -> usize {
         match self {
             Self::Search => 4,

@@ -1,10 +1,10 @@
 //! Writes homes full of agent sessions: half Claude Code, half OpenClaw by bytes.
 //!
-//! What they are made of follows what was measured on real transcripts: `shares`
-//! has the figures and counts them again in a generated home.
+//! The composition follows measurements of real transcripts: `shares` has the figures and counts
+//! them again in a generated home.
 //!
-//! The same seed and size give the same bytes, on any machine. Knows nothing of
-//! quipu; what it writes is what the agents' own releases would have left.
+//! The same seed and size give the same bytes, on any machine. Knows nothing of quipu; the files
+//! are those that the agents' own releases would have left.
 
 mod claude;
 mod clock;
@@ -29,18 +29,18 @@ pub(crate) use prng::Prng;
 use project::Project;
 use vocabulary::Vocabulary;
 
-/// A word that stands in exactly one entry of a generated home.
+/// A word in exactly one entry of a generated home.
 pub(crate) const RARE_WORD: &str = "xylorare";
 
-/// A home has one line of about 1 MB, an image, in so many bytes.
+/// Bytes of a home for each line of about 1 MB, an image.
 const BYTES_PER_LARGE_IMAGE: f64 = 100e6;
 
-/// What a home shall be.
+/// The description of a home.
 pub(crate) struct Plan {
     /// Bytes of all files together, met within a few percent.
     pub(crate) size: u64,
     pub(crate) seed: u64,
-    /// Number of transcripts; otherwise as many as the size usually has.
+    /// Number of transcripts; by default, the usual number for the size.
     pub(crate) n_files: Option<usize>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn write_small_sessions(
         );
         let order = session_order(session_id, 1500);
         let written = claude::write_session(&order, &project, prng);
-        // The first lines are enough: this home is about files, not about bytes.
+        // The first lines are enough: this home measures files, not bytes.
         let end =
             written.lines.match_indices('\n').nth(2).map_or(written.lines.len(), |(at, _)| at + 1);
         writer.write(&path, &written.lines[..end])?;
@@ -113,7 +113,7 @@ fn session_order(session_id: String, budget: usize) -> claude::Order {
     }
 }
 
-/// Deals the file sizes out so that both agents get about the same bytes.
+/// Distributes the file sizes so that both agents get about the same bytes.
 fn split_in_halves(plan: &Plan) -> (Vec<Planned>, Vec<Planned>) {
     let mut halves = (Vec::new(), Vec::new());
     let mut bytes = (0, 0);
@@ -141,7 +141,7 @@ fn write_claude(
     let projects: Vec<Project<'_>> =
         (0..n_projects).map(|number| Project::new(number, words, &mut prng)).collect();
     let n_large_images = (plan.size as f64 / BYTES_PER_LARGE_IMAGE).round() as usize;
-    // Sub-agents are settled first, because the session that starts one names it.
+    // Sub-agents are planned first, because the session that starts one names it.
     let mut sessions: Vec<(Planned, usize, claude::Order)> = Vec::new();
     let mut agents: Vec<(Planned, usize, claude::Order)> = Vec::new();
     for planned in files {
@@ -161,7 +161,7 @@ fn write_claude(
         } else {
             let mut order = session_order(prng.uuid(), planned.budget);
             order.has_rare_word = sessions.is_empty();
-            // Sizes come largest first, so the long lines stand in long sessions.
+            // Sizes come largest first, so the long lines are in long sessions.
             order.has_large_image = sessions.len() < n_large_images;
             sessions.push((planned, prng.below(n_projects), order));
         }
@@ -211,7 +211,7 @@ fn write_openclaw(
             workspace,
             Prng::stream(plan.seed, planned.stream),
         );
-        // A session that was started over stays beside the others under a longer name.
+        // A transcript that was reset stays next to the others under a longer name.
         let suffix = if prng.chance(60) { ".reset.2026-03-01T04-00-00.000Z" } else { "" };
         let path = format!(".openclaw/agents/{name}/sessions/{session_id}.jsonl{suffix}");
         writer.write(&path, &written.lines)?;
@@ -226,7 +226,7 @@ fn write_openclaw(
     Ok(())
 }
 
-/// Puts files below a home and counts their bytes.
+/// Writes files below a home and counts their bytes.
 struct Writer<'a> {
     home: &'a Path,
     bytes: u64,
@@ -258,7 +258,7 @@ mod tests {
         home
     }
 
-    /// Every file below a home with its bytes, in order of path.
+    /// Returns every file below a home with its bytes, in order of path.
     fn contents(home: &Path) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files: Vec<_> = corpus::walk(home)
             .unwrap()
@@ -310,12 +310,12 @@ mod tests {
             assert!(range.contains(&value), "{name}: {value:.4} is not in {range:?}");
         };
         check("Claude Code", shares.of_claude(), 0.45..=0.55);
-        // The issue asks for about 40 %; real transcripts have 60 % in Claude Code and 49 % in pi.
+        // The target is about 40 %; real transcripts have 60 % in Claude Code and 49 % in pi.
         check("tool results", shares.tool_results(), 0.40..=0.53);
         // Measured on real transcripts: 18 % of Claude Code's bytes and 51 % of pi's.
         check("text", shares.text(), 0.29..=0.37);
-        // The ranges below hold what was measured on real transcripts, and what the few
-        // files of a small home differ from it.
+        // The ranges below contain the measurements of real transcripts, and the deviation of the
+        // few files of a small home.
         let claude = &shares.claude;
         check("prose", claude.kind(Kind::Prose), 0.010..=0.023);
         check("thinking", claude.kind(Kind::Thinking), 0.005..=0.014);
@@ -339,7 +339,7 @@ mod tests {
         check("assistant", openclaw.lines("assistant"), 0.44..=0.53);
         check("assistant line", openclaw.mean_line("assistant"), 950.0..=1200.0);
         check("user", openclaw.lines("user"), 0.020..=0.040);
-        // How the bytes feel: a little harder than real ones rather than a little easier.
+        // The texture is slightly harder than that of real transcripts rather than slightly easier.
         check("packed", claude.texture.packed(), 0.128..=0.155);
         check("packed", openclaw.texture.packed(), 0.155..=0.175);
         check("distinct words", claude.texture.distinct(), 0.44..=0.52);

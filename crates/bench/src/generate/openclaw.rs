@@ -1,9 +1,8 @@
-//! OpenClaw sessions of the file era: pi version 3 lines with short ids and a
-//! parent chain, and the `sessions.json` beside them.
+//! Generates OpenClaw sessions of the file store: pi version 3 lines with short ids and a parent
+//! chain, and the `sessions.json` next to them.
 //!
-//! Shapes are those of release 2026.7.1; its later SQLite store is not generated.
-//! How often and how long each is comes from counting real lines of pi: `shares`
-//! has the figures.
+//! The shapes are those of release 2026.7.1; its later SQLite store is not generated. Their
+//! frequencies and lengths were counted in real lines of pi: `shares` has the figures.
 
 use super::clock::Clock;
 use super::json::{push_display, push_escaped, push_string};
@@ -12,7 +11,7 @@ use super::prng::Prng;
 use super::project::{Project, slice_of};
 use super::vocabulary::Topic;
 
-/// What the index says about a session, and the transcript itself.
+/// A transcript, with the fields of its index entry.
 pub(crate) struct Written {
     pub(crate) lines: String,
     pub(crate) last_active_ms: i64,
@@ -51,7 +50,7 @@ pub(crate) fn write_session(
     Written { last_active_ms: session.clock.now_ms, tokens: session.tokens, lines: session.out }
 }
 
-/// Returns the `sessions.json` of an agent: a key, and the session it leads to.
+/// Returns the `sessions.json` of an agent: keys, and the session of each.
 pub(crate) fn sessions_json(
     agent: &str,
     sessions: &[(String, i64, usize)],
@@ -120,10 +119,10 @@ struct Session<'a> {
     clock: Clock,
     out: String,
     parent: Option<String>,
-    /// The entry from which a compaction keeps the conversation.
+    /// The first entry that a compaction keeps.
     kept_from: String,
     tokens: usize,
-    /// The length at which the next compaction is due.
+    /// The length in bytes at which the next compaction is due.
     compact_at: usize,
 }
 
@@ -144,7 +143,7 @@ impl Session<'_> {
         );
     }
 
-    /// One inbound message and all that answers it.
+    /// Writes one inbound message and all that answers it.
     fn turn(&mut self, budget: usize) {
         if self.prng.chance(600) {
             let level = self.prng.pick(&["off", "low", "medium"]);
@@ -202,7 +201,7 @@ impl Session<'_> {
             self.prng.push_base64(&mut self.out, size);
             self.out.push_str(r#"=="},"#);
         }
-        // Most answers that call a tool say nothing beside it.
+        // Most answers with a tool call have no text.
         if !calls_tool || self.prng.chance(350) {
             text.clear();
             let high = if calls_tool { 400 } else { 1100 };
@@ -307,7 +306,7 @@ impl Session<'_> {
         }
         self.out.push('}');
         if matches!(name, "edit" | "write") && self.prng.chance(20) {
-            // A call that was cut off keeps the text from which it was parsed.
+            // A call that was cut off keeps its unparsed text.
             let arguments = self.out[arguments_from..].to_owned();
             self.out.push_str(r#","partialJson":"#);
             push_string(&mut self.out, &arguments);
@@ -353,7 +352,7 @@ impl Session<'_> {
         match name {
             "exec" => {
                 self.out.push_str(r#","details":{"status":"completed","exitCode":0,"exitSignal":null,"exitReason":"exit","durationMs":104"#);
-                // The runtime keeps a second copy of what some commands printed.
+                // The runtime stores a second copy of some commands' output.
                 if self.prng.chance(250) {
                     self.out.push_str(r#","aggregated":"#);
                     push_string(&mut self.out, &text);

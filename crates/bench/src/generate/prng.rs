@@ -1,7 +1,7 @@
 //! The generator's own random numbers: xoshiro256++ seeded by splitmix64.
 //!
-//! Not a crate, so that a seed gives the same home in ten years; never seeded
-//! from the clock or the system.
+//! Not a crate, so that a seed still gives the same home in ten years; never seeded from the clock
+//! or the system.
 
 /// A deterministic stream of random numbers.
 #[derive(Clone)]
@@ -18,8 +18,8 @@ impl Prng {
 
     /// Starts the stream of the `index`-th part of what `seed` describes.
     ///
-    /// Each file has a stream of its own, so that a change in how one kind of
-    /// file is written leaves the others as they were.
+    /// Each file has a stream of its own, so that a change to one kind of file leaves the others
+    /// unchanged.
     pub(crate) fn stream(seed: u64, index: u64) -> Self {
         let mut counter = seed ^ index.wrapping_mul(0x9E6C_63D0_876A_68EE);
         Self::new(splitmix64(&mut counter))
@@ -56,7 +56,7 @@ impl Prng {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Is true `per_thousand` times out of 1,000.
+    /// Returns true `per_thousand` times out of 1,000.
     pub(crate) fn chance(&mut self, per_thousand: usize) -> bool {
         self.below(1000) < per_thousand
     }

@@ -1,24 +1,24 @@
-//! The projects that sessions work in: a folder, a branch, source files that are
-//! read and edited again and again, and commands that are run again and again,
-//! which is why real transcripts repeat themselves.
+//! The projects of the sessions: a folder, a branch, source files that are read and edited
+//! repeatedly, and commands that are run repeatedly. They are the reason why real transcripts
+//! repeat themselves.
 
 use super::json::push_display;
 use super::material::{Material, push_material};
 use super::prng::Prng;
 use super::vocabulary::{Topic, Vocabulary};
 
-/// Files of a project.
+/// The number of files of a project.
 const N_FILES: usize = 20;
 
 /// A folder that several sessions worked in.
 pub(crate) struct Project<'a> {
-    /// What its sessions talk about.
+    /// The names and phrases of its sessions.
     pub(crate) words: Topic<'a>,
     /// Absolute folder on the machine that the sessions pretend to come from.
     pub(crate) folder: String,
     pub(crate) branch: String,
     pub(crate) files: Vec<SourceFile>,
-    /// What its commands printed before.
+    /// Earlier output of its commands.
     outputs: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct SourceFile {
 }
 
 impl<'a> Project<'a> {
-    /// Makes the `number`-th project; the number keeps folders apart.
+    /// Makes the `number`-th project; the number makes its folder unique.
     pub(crate) fn new(number: usize, vocabulary: &'a Vocabulary, prng: &mut Prng) -> Self {
         let words = Topic::new(vocabulary, prng);
         let mut folder = String::from("/home/dev/work/");
@@ -59,7 +59,7 @@ impl<'a> Project<'a> {
         Self { words, folder, branch, files, outputs }
     }
 
-    /// Returns the folder's name as Claude Code spells it: each other character is a dash.
+    /// Returns the folder's name in Claude Code's spelling: every other character is a dash.
     pub(crate) fn slug(&self) -> String {
         self.folder.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
     }
@@ -69,7 +69,7 @@ impl<'a> Project<'a> {
         &self.files[prng.skewed(0, self.files.len() - 1)]
     }
 
-    /// Appends about `target` bytes of what a command prints: news, or what it printed before.
+    /// Appends about `target` bytes of a command's output: new lines, or earlier ones.
     pub(crate) fn push_output(&self, prng: &mut Prng, out: &mut String, target: usize) {
         let material = Material::of_shell(prng);
         if prng.chance(200) {
@@ -99,16 +99,16 @@ impl<'a> Project<'a> {
 
 /// Returns the size of a project's `number`-th file: most are small, a few are large.
 ///
-/// Not at random: the first file gets a third of the work, and its size would
-/// decide what a whole session is made of.
+/// The size is not random: the first file gets a third of the work, and its size would decide the
+/// composition of a whole session.
 fn file_size(number: usize) -> usize {
-    // Eleven has no factor in common with the number of files, so each rank is given once.
+    // Eleven has no common factor with the number of files, so each rank is used once.
     let rank = (number * 11 + 13) % N_FILES;
     let quantile = (rank as f64 + 0.5) / N_FILES as f64;
     1_500 + (quantile.powi(3) * 38_500.0) as usize
 }
 
-/// Returns up to `at_most` bytes of a file, whole lines, starting anywhere.
+/// Returns up to `at_most` bytes of a file as complete lines, from a random start.
 pub(crate) fn slice_of<'f>(file: &'f SourceFile, prng: &mut Prng, at_most: usize) -> &'f str {
     let text = &file.text;
     let from = text.floor_char_boundary(prng.below(text.len()));

@@ -1,13 +1,13 @@
-//! What one stretch of output is about: a function, a request, a failing test.
+//! The topic of one stretch of output: a function, a request, a failing test.
 //!
-//! Within it the same few names, paths and remarks come again and again, as they do
-//! in real code, logs and listings. Without scenes every line would be news, and a
-//! home would have half as many repeated words in an entry as real sessions have.
+//! Within it the same few names, paths and remarks are repeated, as in real code, logs and
+//! listings. Without scenes every line would be new, and an entry would have half as many repeated
+//! words as in real sessions.
 
 use super::prng::Prng;
 use super::vocabulary::Topic;
 
-/// After about so many bytes the next function begins.
+/// The length in bytes of about one function, after which the next scene begins.
 const LENGTH: usize = 2000;
 
 const N_PATHS: usize = 3;
@@ -35,7 +35,7 @@ impl<'a> Scene<'a> {
         scene
     }
 
-    /// Goes on to the next scene if this one is long enough; some of the names stay.
+    /// Starts the next scene if this one is long enough; some of the names stay.
     pub(crate) fn follow(&mut self, prng: &mut Prng, at: usize) {
         if at < self.until {
             return;

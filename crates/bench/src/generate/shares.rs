@@ -1,7 +1,7 @@
-//! What the bytes of a home are spent on, counted by reading the files back.
+//! Counts what the bytes of a home are used for, by reading the files back.
 //!
-//! Independent of the generator on purpose: it says what a reader will find, in a
-//! generated home and, with the same code, in a real one.
+//! Independent of the generator on purpose: it counts what a reader will find, in a generated home
+//! and, with the same code, in a real one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use super::texture::Texture;
 use crate::corpus;
 use crate::report::{Report, Target, Unit};
 
-/// What the bytes of a home are spent on.
+/// The shares of a home's bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
     pub(crate) claude: Half,
@@ -27,9 +27,9 @@ pub(crate) struct Shares {
 pub(crate) struct Half {
     pub(crate) bytes: usize,
     kinds: [usize; KINDS.len()],
-    /// By type of line; OpenClaw's messages count under their role.
+    /// Counts by line type; OpenClaw's messages count under their role.
     lines: BTreeMap<String, Lines>,
-    /// Lines that carry the result of a tool.
+    /// The number of lines with a tool result.
     tool_result_lines: usize,
     pub(crate) texture: Texture,
 }
@@ -40,14 +40,14 @@ struct Lines {
     bytes: usize,
 }
 
-/// What a search index would be given.
+/// A kind of text for the search index.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {
     /// Prompts and the text of answers.
     Prose,
     Thinking,
     ToolInput,
-    /// The result as the model was given it, without the copies beside it.
+    /// The result as the model received it, without the copies next to it.
     ToolResult,
 }
 
@@ -61,9 +61,9 @@ const KINDS: [(Kind, &str); 4] = [
 /// A range that was measured on real transcripts.
 type Real = (f64, f64);
 
-/// Shares of each kind, in the order of `KINDS`, and of the types of lines with
-/// the bytes of a line, measured on real transcripts: two collections of Claude
-/// Code sessions (10 MB), and one of pi, whose lines OpenClaw writes (1 MB).
+/// Measurements of real transcripts: the share of each kind, in the order of `KINDS`, and of each
+/// line type with the bytes of a line. The transcripts are two collections of Claude Code sessions
+/// (10 MB), and one of pi, whose lines OpenClaw writes (1 MB).
 struct Measured {
     kinds: [Real; KINDS.len()],
     lines: &'static [(&'static str, Real, Real)],
@@ -126,22 +126,22 @@ pub(crate) fn of_home(home: &Path) -> Result<Shares> {
 }
 
 impl Shares {
-    /// Part of all bytes in lines that carry the result of a tool.
+    /// Returns the share of all bytes in lines with a tool result.
     pub(crate) fn tool_results(&self) -> f64 {
         self.part(|half| half.tool_result_lines)
     }
 
-    /// Part of all bytes that a search index would be given.
+    /// Returns the share of all bytes that a search index receives.
     pub(crate) fn text(&self) -> f64 {
         self.part(|half| half.kinds.iter().sum())
     }
 
-    /// Part of all bytes in files of Claude Code.
+    /// Returns the share of all bytes in files of Claude Code.
     pub(crate) fn of_claude(&self) -> f64 {
         ratio(self.claude.bytes, self.claude.bytes + self.openclaw.bytes)
     }
 
-    /// Adds the whole table, each figure beside what real transcripts have.
+    /// Adds the whole table, each figure next to that of real transcripts.
     pub(crate) fn add_rows(&self, report: &mut Report) {
         report.fact_bytes("longest line", self.longest_line as u64);
         report.row("tool results / all", self.tool_results(), Unit::Share, Target::None);
@@ -157,17 +157,17 @@ impl Shares {
 }
 
 impl Half {
-    /// Part of this half's bytes that is text of one kind.
+    /// Returns the share of this half's bytes that is text of one kind.
     pub(crate) fn kind(&self, kind: Kind) -> f64 {
         ratio(self.kinds[kind as usize], self.bytes)
     }
 
-    /// Part of this half's bytes in lines of one type.
+    /// Returns the share of this half's bytes in lines of one type.
     pub(crate) fn lines(&self, line_type: &str) -> f64 {
         ratio(self.lines_of(line_type).bytes, self.bytes)
     }
 
-    /// Bytes of the usual line of one type.
+    /// Returns the mean bytes of a line of one type.
     pub(crate) fn mean_line(&self, line_type: &str) -> f64 {
         let lines = self.lines_of(line_type);
         ratio(lines.bytes, lines.count)

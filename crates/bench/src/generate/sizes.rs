@@ -1,4 +1,4 @@
-//! How large the files of a home are: many small ones, a few that hold most bytes.
+//! The file sizes of a home: many small files, and a few that hold most bytes.
 
 /// Share of files up to a size, from a corpus of 1,600 files: half of them are
 /// below 80 KB, one in a hundred above 4.5 MB, none above 24 MB.
@@ -7,9 +7,8 @@ const QUANTILES: &[(f64, f64)] =
 
 /// Returns file sizes, largest first, that add up to about `total`.
 ///
-/// Sizes stand at evenly spaced quantiles rather than at random ones, so that a
-/// small home has the same shape as a large one. With `n_files` given, all sizes
-/// are scaled to reach the total.
+/// Sizes are at evenly spaced quantiles instead of random ones, so that a small home has the same
+/// shape as a large one. With `n_files` given, all sizes are scaled to reach the total.
 pub(crate) fn long_tail(total: u64, n_files: Option<usize>) -> Vec<usize> {
     let n_files = n_files.unwrap_or_else(|| (total as f64 / mean_size()).round() as usize).max(4);
     let sizes: Vec<f64> =

@@ -1,32 +1,32 @@
-//! How the bytes of a home feel to a compressor and to a search index: how small they
-//! become, and how often words repeat.
+//! Measures the texture of a home's bytes, for a compressor and for a search index: the compression
+//! ratio, and how often words repeat.
 //!
-//! Two homes with the same shares can be very different work. Source code, logs and
-//! listings say the same names again and again inside one result; text that does not
-//! makes an index larger and an import slower than real sessions do.
+//! Two homes with the same shares can be very different work. Source code, logs and listings repeat
+//! the same names inside one result; text without repetition makes an index larger and an import
+//! slower than real sessions do.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// The ledger packs about so many bytes of consecutive records at a time.
+/// Bytes of consecutive records that the ledger compresses at a time, about.
 const PIECE: usize = 512 * 1024;
 
-/// What was measured on the files of one agent.
+/// The measurements of one agent's files.
 #[derive(Debug, Default)]
 pub(crate) struct Texture {
-    /// Bytes that wait until there are enough for a piece.
+    /// Bytes that are not compressed yet, because there are too few for a piece.
     waiting: Vec<u8>,
     plain: usize,
     packed: usize,
-    /// How often each word stands in the whole home.
+    /// The count of each word in the whole home.
     words: HashMap<Box<str>, usize>,
-    /// Words of all entries.
+    /// The number of words of all entries.
     n_words: usize,
-    /// Words that are the first of their kind in their entry.
+    /// The number of words that are the first of their kind in their entry.
     n_distinct: usize,
     n_text_bytes: usize,
-    /// Entries that have words at all.
+    /// The number of entries with words.
     n_entries: usize,
 }
 
@@ -65,7 +65,7 @@ impl Texture {
         }
     }
 
-    /// Packs what still waits; call it after the last file.
+    /// Compresses the remaining bytes; call it after the last file.
     pub(crate) fn finish(&mut self) {
         if !self.waiting.is_empty() {
             self.pack();
@@ -78,34 +78,34 @@ impl Texture {
         self.packed += zstd::bulk::compress(&piece, 3).map_or(piece.len(), |packed| packed.len());
     }
 
-    /// Packed bytes over plain ones, by zstd at level 3 in pieces of 512 KiB.
+    /// Returns the compression ratio, by zstd at level 3 in pieces of 512 KiB.
     pub(crate) fn packed(&self) -> f64 {
         self.packed as f64 / self.plain.max(1) as f64
     }
 
-    /// Distinct words of an entry over its words, entries counting by their words.
+    /// Returns the ratio of an entry's distinct words to its words, weighted by words.
     pub(crate) fn distinct(&self) -> f64 {
         self.n_distinct as f64 / self.n_words.max(1) as f64
     }
 
-    /// Words of the usual entry that has any.
+    /// Returns the mean number of words of an entry that has any.
     pub(crate) fn words_per_entry(&self) -> f64 {
         self.n_words as f64 / self.n_entries.max(1) as f64
     }
 
-    /// Bytes of text for each word, with what stands between the words.
+    /// Returns the bytes of text for each word, including the characters between words.
     pub(crate) fn bytes_per_word(&self) -> f64 {
         self.n_text_bytes as f64 / self.n_words.max(1) as f64
     }
 
-    /// Bits that a word carries if only its frequency in the home is known.
+    /// Returns the entropy of a word in bits, from its frequency in the home.
     pub(crate) fn bits_per_word(&self) -> f64 {
         let all = self.n_words.max(1) as f64;
         self.words.values().map(|count| *count as f64 / all).map(|p| -p * p.log2()).sum()
     }
 }
 
-/// Appends what a search index would be given of a message's content.
+/// Appends the text of a message's content that a search index receives.
 fn push_content(content: &Value, out: &mut String) {
     match content {
         Value::Array(blocks) => {

@@ -39,7 +39,7 @@ const CODAS: &[&str] = &[
 
 const N_WORDS: usize = 4096;
 const N_IDENTIFIERS: usize = 6000;
-/// Sampling by a table of this many equally likely places costs one lookup a word.
+/// The number of equally likely places in the sampling table; sampling costs one lookup a word.
 const TABLE_BITS: u32 = 16;
 
 /// The words and identifiers that a home is written with.
@@ -78,7 +78,7 @@ impl Vocabulary {
                 let camel = prng.chance(230);
                 let mut identifier = String::new();
                 for part in 0..parts {
-                    // Past the first hundred, where articles and pronouns stand.
+                    // Past the first hundred, which are articles and pronouns.
                     let word = &words[100 + prng.skewed(0, N_WORDS - 101)];
                     if part > 0 && !camel {
                         identifier.push('_');
@@ -105,16 +105,15 @@ impl Vocabulary {
         &self.words[usize::from(self.word_table[prng.below(1 << TABLE_BITS)])]
     }
 
-    /// Returns a name as it stands in code.
+    /// Returns a name in the form of an identifier.
     fn identifier(&self, prng: &mut Prng) -> &str {
         &self.identifiers[usize::from(self.identifier_table[prng.below(1 << TABLE_BITS)])]
     }
 }
 
-/// How one project talks: the vocabulary, and the names and phrases it keeps coming back to.
+/// The language of one project: the vocabulary, and the names and phrases that it repeats.
 ///
-/// Without them every sentence would be news, and transcripts would compress far
-/// worse than real ones do.
+/// Without repetition, transcripts would compress far worse than real ones do.
 pub(crate) struct Topic<'a> {
     vocabulary: &'a Vocabulary,
     phrases: Vec<String>,
@@ -122,7 +121,7 @@ pub(crate) struct Topic<'a> {
 }
 
 impl<'a> Topic<'a> {
-    /// Chooses what a project talks about.
+    /// Chooses the names and phrases of a project.
     pub(crate) fn new(vocabulary: &'a Vocabulary, prng: &mut Prng) -> Self {
         let identifiers = (0..220).map(|_| vocabulary.identifier(prng)).collect();
         let phrases = (0..500)
@@ -145,7 +144,7 @@ impl<'a> Topic<'a> {
         self.vocabulary.word(prng)
     }
 
-    /// Returns a name as it stands in code, most often one of the project's own.
+    /// Returns a name in the form of an identifier, most often one of the project's own.
     pub(crate) fn identifier(&self, prng: &mut Prng) -> &'a str {
         if prng.chance(880) {
             self.identifiers[prng.skewed(0, self.identifiers.len() - 1)]
@@ -154,7 +153,7 @@ impl<'a> Topic<'a> {
         }
     }
 
-    /// Returns a phrase that the project keeps coming back to.
+    /// Returns a phrase that the project repeats.
     fn phrase(&self, prng: &mut Prng) -> &str {
         &self.phrases[prng.skewed(0, self.phrases.len() - 1)]
     }
@@ -190,7 +189,8 @@ impl<'a> Topic<'a> {
         }
     }
 
-    /// Appends what a person types or an agent remarks: a few words, or sentences if `target` is larger.
+    /// Appends a person's prompt or an agent's remark: a few words, or sentences if `target` is
+    /// larger.
     pub(crate) fn push_remark(&self, prng: &mut Prng, out: &mut String, target: usize) {
         if target < 120 {
             self.push_phrase(prng, out, 6);
@@ -202,7 +202,7 @@ impl<'a> Topic<'a> {
     /// Appends about `target` bytes of sentences, paragraphs and short lists.
     pub(crate) fn push_prose(&self, prng: &mut Prng, out: &mut String, target: usize) {
         let end = out.len() + target;
-        // What the text is about comes again in most of its sentences.
+        // Most sentences repeat the subjects of the text.
         let subjects: [&str; 3] = std::array::from_fn(|_| self.identifier(prng));
         let matters: [&str; 5] = std::array::from_fn(|_| self.phrase(prng));
         loop {

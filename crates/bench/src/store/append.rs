@@ -1,6 +1,6 @@
-//! One client: an append that is on disk when it is answered, beside a bare write and fdatasync of
-//! the same line, in turns. First as a runtime that links the library, then through a pipe to the
-//! command.
+//! Measures one client: an append that is on disk when it returns, next to a bare write and
+//! fdatasync of the same line, in turns. First as a runtime that links the library, then through a
+//! pipe to the command.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -35,7 +35,7 @@ pub(super) fn run(appends: usize, place: &Workplace, report: &mut Report) -> Res
     through_a_pipe(appends, place, report)
 }
 
-/// What a script has: a process that is told line after line and answers each.
+/// Measures a script's way: a process that reads line after line and answers each.
 fn through_a_pipe(appends: usize, place: &Workplace, report: &mut Report) -> Result<()> {
     place.remove_ledger()?;
     let mut runtime = Runtime::start(place)?;
@@ -47,7 +47,7 @@ fn through_a_pipe(appends: usize, place: &Workplace, report: &mut Report) -> Res
     Ok(())
 }
 
-/// Milliseconds of our appends, and of bare ones.
+/// Returns the milliseconds of our appends, and of bare ones.
 fn in_turns(
     appends: usize,
     place: &Workplace,
@@ -66,7 +66,7 @@ fn in_turns(
     Ok((ours, theirs))
 }
 
-/// What 99 of 100 stay below.
+/// Returns the 99th percentile.
 pub(super) fn p99(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() * 99 / 100).or(values.last()).copied().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The context of a long session, beside pi's own reader on the same lines.
+//! Measures the context of a long session, next to pi's own reader on the same lines.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,7 +20,7 @@ const COMPACTED_EVERY: usize = 500;
 
 const SESSION: &str = "01a1e05d-0000-7000-8000-000000000001";
 
-/// Opens a session and builds its context, again and again; prints the best time.
+/// Opens a session and builds its context repeatedly; prints the best time.
 const PI: &str = r#"
 const { SessionManager } = await import(process.argv[2]);
 let best = Infinity, messages = 0;
@@ -35,9 +35,10 @@ console.log(JSON.stringify({ best, messages }));
 pub(super) fn run(plan: &Plan, place: &Workplace, report: &mut Report) -> Result<()> {
     note("contexts");
     report.fact("entries", plan.entries as u64);
-    // As sessions of that length are in truth.
+    // Real sessions of that length are compacted.
     measure(plan, place, report, "compacted", Some(COMPACTED_EVERY), Target::AtLeast(5.0))?;
-    // All of it is the context: several times what any model takes, and the most work for both.
+    // The whole session is the context: several times what any model takes, and the most work for
+    // both.
     measure(plan, place, report, "whole", None, Target::None)
 }
 
@@ -95,7 +96,7 @@ fn pi_takes(
     file: &Path,
     messages: usize,
 ) -> Result<f64> {
-    // pi may rewrite what it opens.
+    // pi may rewrite the file that it opens.
     let copy = place.at("pi.jsonl");
     fs::copy(file, &copy)?;
     let module = fs::canonicalize(pi.join("dist/index.js"))?;
@@ -103,16 +104,16 @@ fn pi_takes(
     fs::write(&script, PI)?;
     let run =
         place.program(&plan.node, &[script.as_os_str(), module.as_os_str(), copy.as_os_str()])?;
-    let said: serde_json::Value = serde_json::from_slice(&run.stdout)?;
+    let output: serde_json::Value = serde_json::from_slice(&run.stdout)?;
     ensure!(
-        said["messages"] == messages,
+        output["messages"] == messages,
         "pi's reader gives {} messages, ours {messages}",
-        said["messages"]
+        output["messages"]
     );
-    said["best"].as_f64().context("pi's reader said no time")
+    output["best"].as_f64().context("pi's reader printed no time")
 }
 
-/// A session that goes on and on: a prompt, then calls of tools with their results, then an answer.
+/// Generates a long session: a prompt, then tool calls with their results, then an answer.
 fn transcript(entries: usize, compacted_every: Option<usize>) -> Result<String> {
     let mut text = String::new();
     writeln!(
@@ -138,10 +139,10 @@ fn transcript(entries: usize, compacted_every: Option<usize>) -> Result<String> 
     Ok(text)
 }
 
-/// Entries of a turn.
+/// The number of entries of a turn.
 const TURN: usize = 10;
 
-/// What a turn's entries say, in the sizes of real ones.
+/// Returns the entries of a turn, in the sizes of real ones.
 fn message(number: usize) -> Value {
     let time = 1_767_225_600_000_u64 + number as u64;
     let answer = |content: Value, stop: &str| {

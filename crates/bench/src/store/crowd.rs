@@ -1,4 +1,4 @@
-//! Many processes that append to one ledger at once, each to a session of its own.
+//! Measures many processes that append to one ledger at the same time, each to its own session.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::runtime::{Runtime, message};
 use crate::measure::{Workplace, milliseconds};
 use crate::report::{Report, Target, Unit, note};
 
-/// For so long they write.
+/// The duration of the writing.
 const WHILE: Duration = Duration::from_secs(10);
 
 pub(super) fn run(writers: usize, place: &Workplace, report: &mut Report) -> Result<()> {

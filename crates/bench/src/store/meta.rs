@@ -1,4 +1,4 @@
-//! Changing what is noted about one session, in a ledger of few sessions and of very many.
+//! Measures metadata changes of one session, in a ledger of few sessions and of very many.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -28,7 +28,7 @@ pub(super) fn run(sessions: usize, place: &Workplace, report: &mut Report) -> Re
     Ok(())
 }
 
-/// The middle time of a patch in a ledger of so many sessions.
+/// Returns the median time of a patch in a ledger of this many sessions.
 fn patch(sessions: usize, place: &Workplace) -> Result<f64> {
     place.remove_ledger()?;
     let state = place.at("state");

@@ -1,8 +1,8 @@
-//! The session store as a runtime uses it: appends that are on disk, contexts, metadata, and a crowd
-//! of writers.
+//! Measures the session store as a runtime uses it: durable appends, contexts, metadata, and
+//! concurrent writers.
 //!
-//! One process appends line by line and answers each, as `quipu session append` does for a script, so
-//! what is measured is a call and not the start of a process.
+//! One process appends line by line and answers each, as `quipu session append` does for a script,
+//! so a call is measured and not the start of a process.
 
 mod append;
 mod context;
@@ -17,7 +17,7 @@ use anyhow::Result;
 use crate::measure::Workplace;
 use crate::report::Report;
 
-/// What to measure.
+/// The parameters of the measurement.
 pub(crate) struct Plan {
     pub(crate) appends: usize,
     pub(crate) entries: usize,

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::measure::Workplace;
 
-/// About what a line of a conversation is long.
+/// The length in bytes of a typical line of a conversation.
 const WORDS: usize = 120;
 
 pub(super) struct Runtime {
@@ -20,7 +20,7 @@ pub(super) struct Runtime {
 }
 
 impl Runtime {
-    /// A process that appends to a new session.
+    /// Starts a process that appends to a new session.
     pub(super) fn start(place: &Workplace) -> Result<Runtime> {
         let made = place.quipu(&["session", "new"])?;
         let id = String::from_utf8(made.stdout)?;
@@ -58,7 +58,7 @@ impl Runtime {
     }
 }
 
-/// A message of about a kilobyte, with its newline.
+/// Returns a message of about a kilobyte, with its newline.
 pub(super) fn message(number: usize) -> String {
     let words: Vec<String> =
         (0..WORDS).map(|word| format!("w{}", (number * 7919 + word * 104_729) % 5000)).collect();

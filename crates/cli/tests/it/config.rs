@@ -244,7 +244,7 @@ fn what_is_no_small_file_is_refused() {
     home.write("huge", "");
     let huge = std::fs::File::options().write(true).open(home.path("huge")).unwrap();
     huge.set_len(1 << 40).unwrap();
-    for command in ["sync", "list", "status", "search x"] {
+    for command in ["sync", "sessions", "status", "search x"] {
         for (file, why) in [
             ("pipe", "not a regular file"),
             ("/dev/zero", "not a regular file"),
@@ -524,7 +524,7 @@ fn r62_wrong_values_of_the_store() {
     exit 2
     --- stderr
     error: cannot use `store.reset.channels.cron` in [HOME]/.config/quipu/config.toml
-      caused by: `cron` cannot be the name of a channel: it means something else in a session key
+      caused by: `cron` cannot be the name of a channel: the word is reserved in session keys
     ");
     snapshot!(refused("[store.admission]\ngroup = 'pairing'"), @r#"
     exit 2

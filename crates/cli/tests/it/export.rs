@@ -122,7 +122,7 @@ fn csv_is_the_index() {
         for (name, cell) in names.iter().zip(row) {
             let cell = cell.strip_prefix('\'').unwrap_or(cell);
             match &session[name] {
-                Value::String(text) => assert_eq!(cell, text, "{name}"),
+                Value::String(text) => assert_eq!(cell, text.replace('\n', "\\n"), "{name}"),
                 Value::Number(number) if number.is_f64() => {
                     assert_eq!(cell.parse().ok(), number.as_f64(), "{name}")
                 }

@@ -190,7 +190,7 @@ fn an_import_tells_why_keys_are_left_out() {
     rows  stored  new  file
        0       0    0  agents/main/sessions/e.jsonl: it is empty
        3       1    1  agents/main/sessions/sessions.json
-    left out  agents/main/sessions/sessions.json: agent:main:odd: an entry that is no object
+    left out  agents/main/sessions/sessions.json: agent:main:odd: an entry that is not an object
     left out  agents/main/sessions/sessions.json: agent:main:lost: it names no session
     0 sessions: nothing new
     ");

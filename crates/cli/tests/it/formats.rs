@@ -20,7 +20,7 @@ fn for_people() {
       projects/<slug>/<uuid>.jsonl                              sessions
       projects/<slug>/agent-<id>.jsonl                          standalone agents
       projects/<slug>/<uuid>/subagents/**/agent-<id>.jsonl      sub-agents, hidden from lists
-      projects/<slug>/<uuid>/subagents/**/agent-<id>.meta.json  what each sub-agent is for
+      projects/<slug>/<uuid>/subagents/**/agent-<id>.meta.json  descriptions of sub-agents
       projects/<slug>/<uuid>/tool-results/*                     tool output too large for the transcript
       history.jsonl                                             every prompt ever typed
 
@@ -35,7 +35,7 @@ fn for_people() {
       reads                                                    as
       agents/<agent>/sessions/<session>.jsonl                  transcripts
       agents/<agent>/agent/openclaw-agent.sqlite               transcripts and keys of releases since 2026.7.2
-      agents/<agent>/sessions/sessions.json                    which key leads to which session
+      agents/<agent>/sessions/sessions.json                    map from keys to sessions
       agents/<agent>/sessions/<session>-topic-<thread>.jsonl   transcripts of one thread
       agents/<agent>/sessions/<session>.jsonl.reset.<time>     transcripts from before a reset
       agents/<agent>/sessions/<session>.jsonl.deleted.<time>   transcripts of deleted sessions
@@ -44,9 +44,9 @@ fn for_people() {
       agents/<agent>/sessions/<session>.jsonl.imported-<time>  transcripts that were moved into a database
       session-sqlite-import-archive/*.<session>.jsonl.*        the same, in a folder of their own; also below an agent
       agents/<agent>/sessions/cold/<hash>.jsonl.zst            transcripts no longer used
-      *.zst                                                    each of the above, compressed; given back decompressed
+      *.zst                                                    each of the above, compressed; restored decompressed
       cron/jobs.json                                           scheduled jobs; every version is kept
-      cron/runs/<job>.jsonl                                    what scheduled jobs did
+      cron/runs/<job>.jsonl                                    runs of scheduled jobs
       cron/**/*.migrated                                       the same, from before a move into a database
       workspace/MEMORY.md, memory/**/*.md                      memory notes; every version is kept
       workspace/{SOUL,IDENTITY,USER,AGENTS,…}.md               personality notes; every version is kept

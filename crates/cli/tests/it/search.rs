@@ -181,7 +181,7 @@ fn what_makes_no_sense_is_exit_2() {
     snapshot!(home.run("search role:human checkout"), @r#"
     exit 2
     --- stderr
-    error: `role:human` is no filter; role: takes user, assistant, tool, system
+    error: `role:human` is not a valid filter; role: accepts user, assistant, tool, system
     hint: what stands in quotes is looked for as it is: '"role:x"'
     "#);
     snapshot!(home.run("search --regex ( checkout"), @r"

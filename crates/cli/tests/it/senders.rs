@@ -184,7 +184,7 @@ fn mistakes() {
     snapshot!(home.run("senders allow cron:1"), @"
     exit 2
     --- stderr
-    error: `cron` cannot be the name of a channel: it means something else in a session key
+    error: `cron` cannot be the name of a channel: the word is reserved in session keys
     ");
     snapshot!(home.run("senders allow telegram:"), @"
     exit 2

@@ -80,8 +80,8 @@ fn small_home() {
     Problems  noted; nothing is lost
       kind                times  meaning
       dangling_reference      1  A summary or label that points at an entry this session does not have.
-      opaque                  1  Bytes that no reading makes sense of; kept as they are.
-      welded                  1  Several whole records on one line.
+      opaque                  1  Bytes that cannot be decoded; stored unchanged.
+      welded                  1  Several complete records on one line.
     ");
 }
 

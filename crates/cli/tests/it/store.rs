@@ -84,7 +84,7 @@ fn conflicts_and_refusals_are_told_to_scripts_and_people() {
     );
     assert_eq!(bad.code, 2, "{bad}");
     assert_eq!(bad.stdout.lines().count(), 1);
-    assert!(bad.stderr.contains("line 2") && bad.stderr.contains("no role"), "{bad}");
+    assert!(bad.stderr.contains("line 2") && bad.stderr.contains("unknown role"), "{bad}");
     assert!(!bad.stderr.contains("secret"), "{bad}");
     assert_eq!(said(&home, &id), ["hello", "kept"]);
 
@@ -350,7 +350,8 @@ fn a_key_that_was_used_for_another_body_names_its_entry() {
     let first = home.feed(&how, "{\"role\":\"user\",\"content\":\"one\"}\n").json();
     let other = home.feed(&how, "{\"role\":\"user\",\"content\":\"two\"}\n");
     assert_eq!(other.code, 2);
-    assert_eq!(other.json(), serde_json::json!({"error": "key_used", "id": first["id"]}));
+    let answer: serde_json::Value = serde_json::from_str(&other.stdout).unwrap();
+    assert_eq!(answer, serde_json::json!({"error": "key_used", "id": first["id"]}));
     assert!(other.stderr.contains("the key `run7` was used for entry"), "{other}");
     assert_eq!(said(&home, &id), ["one"]);
 }

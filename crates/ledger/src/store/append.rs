@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quipu_transcript::native::{self, NewEntry, ParentSaid};
+use quipu_transcript::native::{self, NewEntry, ParentRef};
 use quipu_transcript::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 use serde::Serialize;
@@ -236,10 +236,10 @@ fn check(
     };
     let parent = match (&entry.parent, unanswered) {
         // Whoever says where it hangs knows what is there.
-        (ParentSaid::Root, _) => None,
-        (ParentSaid::Id(id), _) => Some(view.known("parentId", id)?.id),
-        (ParentSaid::Unsaid, Some(unanswered)) => unanswered.parent,
-        (ParentSaid::Unsaid, None) => leaf.map(|leaf| leaf.id),
+        (ParentRef::Root, _) => None,
+        (ParentRef::Id(id), _) => Some(view.known("parentId", id)?.id),
+        (ParentRef::Implicit, Some(unanswered)) => unanswered.parent,
+        (ParentRef::Implicit, None) => leaf.map(|leaf| leaf.id),
     };
     for (field, id) in &entry.refers_to {
         view.known(field, id)?;

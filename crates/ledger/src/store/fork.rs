@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use quipu_transcript::context::Rules;
 use quipu_transcript::format;
 use quipu_transcript::key::SessionKey;
-use quipu_transcript::native::{NewEntry, rehung};
+use quipu_transcript::native::{NewEntry, with_parent};
 use quipu_transcript::routing::AgentId;
 use quipu_transcript::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
@@ -140,7 +140,7 @@ fn copied(conn: &Connection, from: SessionRow, at: Option<&str>) -> Result<Vec<C
         copied.push(if same && line.text.ends_with('\n') {
             Copied { text: line.text.clone(), same_as: Some(line.seq) }
         } else {
-            let text = rehung(&line.text, last, first_kept)
+            let text = with_parent(&line.text, last, first_kept)
                 .ok_or_else(|| Error::damaged(format!("record {} is no entry", line.seq.0)))?;
             Copied { text, same_as: None }
         });

@@ -6,8 +6,8 @@
 //! strangers an hour on one channel can make the ledger grow.
 
 use quipu_transcript::routing::admission::{
-    self, Admission, AdmissionSettings, EVERYBODY, Known, PairingCode, REQUEST_STANDS, Request,
-    Standing, sender_id,
+    self, Admission, AdmissionSettings, EVERYBODY, PairingCode, REQUEST_STANDS, Request,
+    SenderState, Standing, sender_id,
 };
 use quipu_transcript::routing::{AgentId, Channel, Inbound};
 use rusqlite::{Connection, OptionalExtension};
@@ -240,13 +240,13 @@ fn judge(
 ) -> Result<Admission> {
     let known = match Who::of(inbound) {
         Some(who) => known(conn, &who)?,
-        None => Known::default(),
+        None => SenderState::default(),
     };
     let fresh = fresh_code(conn)?;
     Ok(admission::admit(settings, &known, inbound, fresh, now))
 }
 
-fn known(conn: &Connection, who: &Who) -> Result<Known> {
+fn known(conn: &Connection, who: &Who) -> Result<SenderState> {
     let (agent, channel) = (who.agent.as_str(), who.channel.as_str());
     let state: Option<String> = conn
         .prepare_cached(
@@ -273,7 +273,7 @@ fn known(conn: &Connection, who: &Who) -> Result<Known> {
             requests.push(Request { sender, code, asked_at });
         }
     }
-    Ok(Known { standing, requests })
+    Ok(SenderState { standing, requests })
 }
 
 /// Requests that still stand.

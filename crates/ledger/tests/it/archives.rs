@@ -456,7 +456,7 @@ fn a69_what_repeats_a_transcript_is_left_out() {
         reasons(&home),
         [
             "checkpoint of a compaction: repeats the transcript",
-            "compressed by somebody else than OpenClaw",
+            "compressed by a program other than OpenClaw",
             "lock file",
             "trajectory of a run: repeats the transcript",
         ]

@@ -570,7 +570,7 @@ fn what_an_index_says_is_kept_as_it_was_written_or_named() {
     let left: Vec<(&str, &str)> =
         keys.left_out.iter().map(|row| (row.key.as_str(), row.why)).collect();
     let why = [
-        ("agent:main:odd", "an entry that is no object"),
+        ("agent:main:odd", "an entry that is not an object"),
         ("agent:main:lost", "it names no session"),
     ];
     assert_eq!(left, why);

@@ -204,8 +204,8 @@ fn bad_entries_are_refused_and_nothing_is_written() {
             json!({"type": "compaction", "summary": "s", "firstKeptEntryId": "nobody"}).to_string(),
             "no entry",
         ),
-        (json!({"role": "wizard", "content": ""}).to_string(), "no role"),
-        (json!({"type": "custom", "customType": "x", "id": "root"}).to_string(), "an id is"),
+        (json!({"role": "wizard", "content": ""}).to_string(), "unknown role"),
+        (json!({"type": "custom", "customType": "x", "id": "root"}).to_string(), "an id must"),
     ] {
         let error = store.append(&session, &entry, Append::default()).unwrap_err().to_string();
         assert!(error.contains(why), "{entry}: {error}");

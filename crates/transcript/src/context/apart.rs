@@ -1,16 +1,16 @@
-//! Work on many lines that need nothing of each other, done by several threads where there is enough
-//! of it.
+//! Maps independent items on several threads, if there is enough work.
 
 use std::num::NonZero;
 use std::thread;
 
-/// Less than this is done sooner than a thread is started.
+/// Bytes below which one thread is faster than starting another.
 const WORTH_A_THREAD: usize = 256 << 10;
 
-/// More would wait for memory, not for processors.
+/// The highest number of threads. More would wait for memory, not for processors.
 const MOST_THREADS: usize = 4;
 
-/// What `work` makes of the items, in their order. `weight` says how many bytes an item has.
+/// Applies `work` to the items and returns the results in order. `weight` returns the bytes of an
+/// item.
 pub(super) fn map<T: Sync, R: Send>(
     items: &[T],
     weight: impl Fn(&T) -> usize,
@@ -38,7 +38,7 @@ pub(super) fn map<T: Sync, R: Send>(
         for other in others {
             match other.join() {
                 Ok(done) => all.push(done),
-                // What it says is said here.
+                // The thread's panic continues here.
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }

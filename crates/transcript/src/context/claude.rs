@@ -1,10 +1,11 @@
-//! A Claude Code session as a context.
+//! Selects the context of a Claude Code session.
 //!
-//! The path is the chain of parents from the last message. A compaction begins a new root, so what
-//! was before it is not on the path; its summary is the user line behind it, and what it preserved
-//! follows that. Claude Code writes one line for each block of a response: they are joined, wherever
-//! they stand, and results of calls in parallel, which hang off their own call, are fetched.
-//! What Claude Code said itself in the model's name is left out. Blocks come in pi's shapes.
+//! The path is the chain of parents from the last message. A compaction begins a new root, so
+//! earlier entries are not on the path; its summary is the user line after it, followed by the
+//! entries that it preserved. Claude Code writes one line for each block of a response: these lines
+//! are joined, wherever they are. The results of parallel calls, each attached to its own call, are
+//! added. Text that Claude Code itself wrote in the model's name is left out. Blocks are returned
+//! in pi's shapes.
 
 mod answer;
 
@@ -17,18 +18,18 @@ use super::tree::Tree;
 use crate::entry::{self, Block, Entry};
 use crate::format::{Format, Origin, Part};
 use crate::formats::claude_code::ClaudeCode;
-pub(super) use answer::{Response, What, end, put};
+pub(super) use answer::{ClaudeStep, Response, end, put};
 
-/// What is remembered of a line.
+/// The fields of a line that the plan needs.
 #[derive(Debug)]
 pub(super) struct Piece {
     who: Who,
-    /// The response that it is a block of.
+    /// The response that the line is a block of.
     response: Option<Box<str>>,
     pub(super) model: Option<ModelId>,
     calls: Vec<Box<str>>,
     results: Vec<Box<str>>,
-    /// Of a boundary: the first line that was preserved, and the last line before it.
+    /// For a boundary: the first preserved line, and the last line before the boundary.
     preserved: Option<(Box<str>, Box<str>)>,
 }
 
@@ -39,8 +40,8 @@ enum Who {
     Summary,
     Assistant,
     Boundary,
-    /// Stands in the chain and says nothing to a model.
-    Nobody,
+    /// Part of the chain, but not shown to a model.
+    Hidden,
 }
 
 fn origin() -> Origin {
@@ -94,15 +95,15 @@ fn who(entry: &Entry<'_>) -> Who {
         (_, entry::Kind::Compaction(_)) => Who::Boundary,
         ("user", _) if entry.marks.is_compact_summary => Who::Summary,
         ("user", _) => Who::User,
-        // An error, or a word that Claude Code put in.
+        // An error, or text that Claude Code inserted.
         ("assistant", _)
             if entry.model.is_none() && (entry.marks.is_error || entry.marks.is_meta) =>
         {
-            Who::Nobody
+            Who::Hidden
         }
         ("assistant", _) => Who::Assistant,
         ("attachment", entry::Kind::Message) => Who::Queued,
-        _ => Who::Nobody,
+        _ => Who::Hidden,
     }
 }
 
@@ -114,23 +115,23 @@ fn piece(row: &Row) -> Option<&Piece> {
 }
 
 pub(super) fn tree(rows: &[Row]) -> Tree {
-    let who = |row: &Row| piece(row).map_or(Who::Nobody, |piece| piece.who);
-    let is_entry: Vec<bool> = rows.iter().map(|row| who(row) != Who::Nobody).collect();
+    let who = |row: &Row| piece(row).map_or(Who::Hidden, |piece| piece.who);
+    let is_entry: Vec<bool> = rows.iter().map(|row| who(row) != Who::Hidden).collect();
     let by_id = by_id(rows);
     let mut parents = Vec::with_capacity(rows.len());
     let mut before = None;
     for (index, row) in rows.iter().enumerate() {
         parents.push(match &row.parent {
             Parent::Id(id) => by_id.get(&**id).copied(),
-            // Only what belongs to the conversation follows the line before it.
-            Parent::Unsaid if who(row) != Who::Nobody => before,
+            // Only a message of the conversation follows the line before it.
+            Parent::Unsaid if who(row) != Who::Hidden => before,
             Parent::Unsaid | Parent::Root => None,
         });
-        if who(row) != Who::Nobody && !row.is_side {
+        if who(row) != Who::Hidden && !row.is_side {
             before = Some(index);
         }
     }
-    // In a sub-agent's own file everything is a side chain.
+    // In a sub-agent's own file every line is a sidechain.
     let speaks = |row: &&Row| matches!(who(row), Who::User | Who::Assistant | Who::Queued);
     let is_all_side = rows.iter().filter(speaks).all(|row| row.is_side);
     let leaf = rows.iter().rposition(|row| speaks(&row) && (is_all_side || !row.is_side));
@@ -155,7 +156,7 @@ pub(super) fn plan(rows: &[Row], models: &Models, leaf: Option<usize>, path: &[u
     }
     let mut ids = HashSet::new();
     for (index, row) in rows.iter().enumerate() {
-        // What is written again has the same id.
+        // A line that is written again has the same id.
         let is_new =
             on_path.get(index) == Some(&true) || row.id.as_deref().is_none_or(|id| ids.insert(id));
         if let Some(piece) = piece(row).filter(|_| is_new) {
@@ -168,7 +169,7 @@ pub(super) fn plan(rows: &[Row], models: &Models, leaf: Option<usize>, path: &[u
         }
     }
     let kept = path.first().map(|first| preserved(rows, *first)).unwrap_or_default();
-    // A boundary and its summary come first, then what was preserved, then the rest.
+    // A boundary and its summary come first, then the preserved lines, then the rest.
     let is_head = |row: &&usize| {
         let piece = rows.get(**row).and_then(piece);
         piece.is_some_and(|piece| matches!(piece.who, Who::Boundary | Who::Summary))
@@ -178,12 +179,12 @@ pub(super) fn plan(rows: &[Row], models: &Models, leaf: Option<usize>, path: &[u
     for index in head.chain(&kept).chain(rest).copied() {
         let Some(piece) = rows.get(index).and_then(piece) else { continue };
         let what = match piece.who {
-            Who::User => What::User,
-            Who::Queued => What::Queued,
-            Who::Boundary => What::Boundary,
-            Who::Summary => What::Summary,
-            Who::Nobody => continue,
-            Who::Assistant => What::Assistant { begins: true },
+            Who::User => ClaudeStep::User,
+            Who::Queued => ClaudeStep::Queued,
+            Who::Boundary => ClaudeStep::Boundary,
+            Who::Summary => ClaudeStep::Summary,
+            Who::Hidden => continue,
+            Who::Assistant => ClaudeStep::Assistant { begins: true },
         };
         if piece.who != Who::Assistant {
             steps.add(index, what);
@@ -198,14 +199,14 @@ pub(super) fn plan(rows: &[Row], models: &Models, leaf: Option<usize>, path: &[u
         let group = group.map_or(&alone[..], Vec::as_slice);
         let mut begins = true;
         for row in group {
-            begins &= !steps.add(*row, What::Assistant { begins });
+            begins &= !steps.add(*row, ClaudeStep::Assistant { begins });
         }
         let pieces = group.iter().filter_map(|row| rows.get(*row).and_then(self::piece));
         for call in pieces.flat_map(|piece| &piece.calls) {
             if let Some(result) = results.get(&**call)
                 && on_path.get(*result) == Some(&false)
             {
-                steps.add(*result, What::User);
+                steps.add(*result, ClaudeStep::User);
             }
         }
     }
@@ -224,23 +225,23 @@ impl Steps<'_> {
         self.done.get(index).copied().unwrap_or_default()
     }
 
-    /// Adds a row, once. Returns whether it was added.
-    fn add(&mut self, index: usize, what: What) -> bool {
+    /// Adds a row once. Returns true if it was added.
+    fn add(&mut self, index: usize, what: ClaudeStep) -> bool {
         let (Some(row), Some(done)) = (self.rows.get(index), self.done.get_mut(index)) else {
             return false;
         };
         if std::mem::replace(done, true) {
             return false;
         }
-        self.out.push_back(Step { line: row.line, what: plan::What::Claude(what), id: None });
+        self.out.push_back(Step { line: row.line, what: plan::StepKind::Claude(what), id: None });
         true
     }
 }
 
-/// The lines before a boundary that stay, oldest first.
+/// Returns the preserved lines before a boundary, oldest first.
 fn preserved(rows: &[Row], boundary: usize) -> Vec<usize> {
-    let said = rows.get(boundary).and_then(piece).and_then(|piece| piece.preserved.as_ref());
-    let Some((first, last)) = said else { return Vec::new() };
+    let ends = rows.get(boundary).and_then(piece).and_then(|piece| piece.preserved.as_ref());
+    let Some((first, last)) = ends else { return Vec::new() };
     let by_id = by_id(rows);
     let mut seen = vec![false; rows.len()];
     let mut kept = Vec::new();

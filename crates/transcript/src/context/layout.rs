@@ -1,10 +1,11 @@
-//! How a session is laid out in files that pi and OpenClaw 2026.7.1 read alike.
+//! Lays out a session in files that pi and OpenClaw 2026.7.1 read in the same way.
 //!
-//! pi takes the last line for the leaf and knows no `leaf` and no `reset`; OpenClaw 2026.7.1 knows no
-//! `reset` and no edits. So the leaf's line comes last and all others stay in their order; `leaf`
-//! lines, which say nothing else, are left out; and at each reset on the path to the leaf a new file
-//! begins with it, while what does not follow from it stays in the file before. What a reset keeps is
-//! in both files. Lines stay as they are wherever both readers take them for what they are to us.
+//! pi takes the last line as the leaf and does not know `leaf` and `reset`; OpenClaw 2026.7.1 does
+//! not know `reset` and edits. So the leaf's line comes last and all others stay in their order.
+//! `leaf` lines, which hold nothing else, are left out. At each reset on the path to the leaf, a
+//! new file begins; entries that do not descend from the reset stay in the file before it. Entries
+//! that a reset keeps are in both files. A line stays unchanged wherever both readers interpret it
+//! as we do.
 
 mod ids;
 mod links;
@@ -25,39 +26,40 @@ use links::Links;
 /// The files of a session.
 #[derive(Debug)]
 pub struct Layout {
-    /// The line of its header.
+    /// The line of the session's header.
     pub header: Option<usize>,
-    /// Oldest first; the last one is what goes on.
+    /// The files, oldest first; the session continues in the last one.
     pub files: Vec<LaidFile>,
-    /// Lines that are in none of them: they are no entries.
+    /// The number of lines in none of the files, because they are not entries.
     pub left_out: usize,
     pub(super) has_hooks: bool,
 }
 
-/// One file.
+/// A file of a session.
 #[derive(Debug)]
 pub struct LaidFile {
-    /// The line of the reset that ended it.
+    /// The line of the reset that ended the file.
     pub ended_by: Option<usize>,
-    /// Its entries. Their lines ascend, but for what a reset keeps and for the leaf.
+    /// Its entries. Their line numbers ascend, except for entries that a reset keeps and for the
+    /// leaf.
     pub entries: Vec<Laid>,
 }
 
 /// An entry of a file.
 #[derive(Debug, Clone)]
 pub struct Laid {
-    /// The line that it is written from; `None`: from nothing.
+    /// The source line; `None` for an entry without one.
     pub line: Option<usize>,
     pub(super) id: String,
     pub(super) parent: Option<String>,
-    /// It does not stand beside the conversation any more.
+    /// True if a side entry becomes part of the conversation.
     pub(super) joins: bool,
-    /// If it is written differently because a file begins with it, it tells how it was.
-    pub(super) tells: bool,
+    /// True if the entry stores its original line when it is changed because a file begins with it.
+    pub(super) keeps_original: bool,
     pub(super) what: Written,
 }
 
-/// What is written.
+/// The form in which an entry is written.
 #[derive(Debug, Clone)]
 pub(super) enum Written {
     Message {
@@ -70,29 +72,30 @@ pub(super) enum Written {
     Summary {
         is_removed: bool,
     },
-    /// A compaction or reset; the first entry that it keeps, where it does not say that id.
+    /// A compaction or reset, with the first entry that it keeps, if that differs from the written
+    /// id.
     Boundary {
         first_kept: Option<String>,
     },
     Other,
-    /// The model, or the thinking level, which was said in the file before.
+    /// The model or thinking level, repeated from the file before.
     Model(Model),
     Thinking(String),
-    /// A thinking level that says nothing new, so that there is an entry to find as the leaf.
+    /// A repeated thinking level, which gives the reader an entry to find as the leaf.
     Foothold(String),
-    /// The leaf is before the first entry.
+    /// A marker that the leaf is before the first entry.
     Root,
 }
 
 impl Laid {
-    /// Something that stands in no line.
+    /// Returns an entry without a source line.
     fn made(id: String, parent: Option<String>, what: Written) -> Laid {
-        Laid { line: None, id, parent, joins: false, tells: false, what }
+        Laid { line: None, id, parent, joins: false, keeps_original: false, what }
     }
 }
 
 impl Session {
-    /// The lines whose text [`Session::layout`] has to know.
+    /// Returns the lines whose text [`Session::layout`] needs.
     pub fn layout_wants(&self) -> Vec<usize> {
         let tree = self.tree();
         let path = tree.path(tree.leaf);
@@ -101,7 +104,7 @@ impl Session {
             match self.rows.get(*row).map(|row| (row.line, &row.kind)) {
                 Some((line, Kind::Edit(_))) => wanted.push(line),
                 Some((_, Kind::Reset(kept))) => {
-                    let kept = self.said_kept(&tree, &path, place, kept);
+                    let kept = self.explicitly_kept(&tree, &path, place, kept);
                     wanted.extend(kept.iter().filter_map(|row| Some(self.rows.get(*row)?.line)));
                 }
                 _ => {}
@@ -110,7 +113,7 @@ impl Session {
         wanted
     }
 
-    /// The files of the session. `texts` has the lines of [`Session::layout_wants`].
+    /// Returns the files of the session. `texts` has the lines of [`Session::layout_wants`].
     pub fn layout(&self, texts: &HashMap<usize, String>) -> Layout {
         let tree = self.tree();
         let mut work = Work::new(self, &tree, texts);
@@ -130,9 +133,15 @@ impl Session {
         }
     }
 
-    /// The rows of the path that a reset keeps as far as it says: of messages, those of the
-    /// conversation.
-    fn said_kept(&self, tree: &Tree, path: &[usize], place: usize, kept: &Kept) -> Vec<usize> {
+    /// Returns the rows of the path that a reset explicitly keeps; of the messages, only those of
+    /// the conversation.
+    fn explicitly_kept(
+        &self,
+        tree: &Tree,
+        path: &[usize],
+        place: usize,
+        kept: &Kept,
+    ) -> Vec<usize> {
         let before = path.get(..place).unwrap_or_default();
         let is_spoken = |row: &&usize| {
             let kind = self.rows.get(**row).map(|row| &row.kind);
@@ -152,9 +161,9 @@ struct Work<'s> {
     links: Links,
     ids: Ids<'s>,
     edits: HashMap<usize, Box<RawValue>>,
-    /// The compaction that counts for the leaf.
+    /// The compaction in effect at the leaf.
     compaction: Option<usize>,
-    /// By reset: the first entry that it keeps.
+    /// The first kept entry of each reset.
     firsts: HashMap<usize, String>,
 }
 
@@ -187,7 +196,7 @@ impl<'s> Work<'s> {
         self.tree.is_entry.get(row).copied().unwrap_or_default()
     }
 
-    /// The edits that hold for the leaf, by the row that they change.
+    /// Collects the edits in effect at the leaf, by the row that they change.
     fn edit(&mut self) {
         let rows = &self.session.rows;
         for row in self.path.iter().filter_map(|row| rows.get(*row)) {
@@ -200,12 +209,12 @@ impl<'s> Work<'s> {
         }
     }
 
-    /// Where the path begins anew.
+    /// Returns the places where the path starts over.
     fn breaks(&self) -> Vec<Break> {
         let kind = |place: usize| Some(&self.row(*self.path.get(place)?)?.kind);
         let mut breaks: Vec<Break> = Vec::new();
         for place in (0..self.path.len()).filter(|at| matches!(kind(*at), Some(Kind::Reset(_)))) {
-            // Model and thinking level that were said last before it belong to it.
+            // The last model and thinking level before a reset belong to it.
             let mut start = place;
             while let Some(before) = start.checked_sub(1)
                 && matches!(kind(before), Some(Kind::ModelChange(_) | Kind::Thinking(_)))
@@ -240,7 +249,7 @@ impl<'s> Work<'s> {
             let known = path.iter().rposition(|row| self.is_known(*row));
             let tail: HashSet<usize> = path.iter().skip(known.unwrap_or(0)).copied().collect();
             rows.retain(|row| !tail.contains(row));
-            // Nothing was said before the first reset.
+            // No entry precedes the first reset.
             if ended.is_some() && rows.is_empty() && tail.is_empty() {
                 continue;
             }
@@ -249,7 +258,7 @@ impl<'s> Work<'s> {
                 carried.extend(self.foothold(&path));
             }
             let last = carried.last().map(|laid| laid.id.clone());
-            // What was before the reset's own lines is in another file.
+            // Entries before the reset's own lines are in another file.
             let begins = began.map_or(0, |began| began.reset + 1 - began.start);
             let first = path.get(..begins.max(1)).unwrap_or_default();
             let laid = |row: &usize| {
@@ -258,7 +267,7 @@ impl<'s> Work<'s> {
                     _ => self.laid(*row, self.parent(*row)),
                 };
                 if let Some(laid) = laid.as_mut().filter(|_| first.contains(row)) {
-                    laid.tells = true;
+                    laid.keeps_original = true;
                 }
                 laid
             };
@@ -279,7 +288,8 @@ impl<'s> Work<'s> {
         files
     }
 
-    /// What says that the leaf is before the first entry: the line that moved it there.
+    /// Returns the entry that marks the leaf as before the first entry: the line that moved it
+    /// there.
     fn root(&mut self) -> Laid {
         let moved = self.session.rows.iter().rfind(|row| matches!(row.kind, Kind::Leaf(_)));
         let id = moved.and_then(|row| row.id.as_deref()).map(str::to_owned);
@@ -287,15 +297,15 @@ impl<'s> Work<'s> {
         Laid { line: moved.map(|row| row.line), ..Laid::made(id, None, Written::Root) }
     }
 
-    /// Whether OpenClaw 2026.7.1 knows the type of an entry, so that it can be its leaf.
+    /// Returns true if OpenClaw 2026.7.1 knows the type of an entry, so that it can be the leaf.
     fn is_known(&self, row: usize) -> bool {
         let kind = self.row(row).map(|row| &row.kind);
         self.is_entry(row)
             && !matches!(kind, None | Some(Kind::Reset(_) | Kind::Edit(_) | Kind::Newer))
     }
 
-    /// Something that OpenClaw 2026.7.1 finds as the leaf, where it would see through all of the path
-    /// and take another branch for it.
+    /// Returns an entry that OpenClaw 2026.7.1 finds as the leaf, if it would skip the whole path
+    /// and take another branch.
     fn foothold(&mut self, path: &[usize]) -> Option<Laid> {
         let parent = self.parent(*path.first()?);
         let (_, thinking) = self.settings(&self.path);
@@ -303,7 +313,8 @@ impl<'s> Work<'s> {
         Some(Laid::made(self.ids.fresh(self.session.lines), parent, what))
     }
 
-    /// The parent that a row is written with: as it says, if it says one that is not there.
+    /// Returns the parent that a row is written with. A named parent that does not exist stays as
+    /// written.
     fn parent(&self, row: usize) -> Option<String> {
         if let Some(up) = self.links.up(row) {
             return self.ids.get(up).map(str::to_owned);
@@ -332,12 +343,12 @@ impl<'s> Work<'s> {
             }
             _ => Written::Other,
         };
-        // A line beside the conversation that became part of it.
+        // A side entry that became part of the conversation.
         let joins = row.is_side && self.links.followers(index) > 0;
-        Some(Laid { line: Some(row.line), id, parent, joins, tells: false, what })
+        Some(Laid { line: Some(row.line), id, parent, joins, keeps_original: false, what })
     }
 
-    /// The first entry that the leaf's compaction keeps, where it does not say the id of one that all
+    /// Returns the first entry that the leaf's compaction keeps, if it does not name an id that all
     /// readers know; its own id if it keeps nothing.
     fn kept(&self, row: usize, kept: &Kept) -> Option<String> {
         let first = kept.first.as_ref().filter(|_| kept.first_index.is_none());
@@ -355,14 +366,14 @@ impl<'s> Work<'s> {
         self.ids.get(*first.unwrap_or(&row)).map(str::to_owned)
     }
 
-    /// What a file begins with that goes on after a reset: what the reset keeps, then the model and
-    /// the thinking level, if they were said before it.
+    /// Returns the first entries of a file that continues after a reset: the entries that the reset
+    /// keeps, then the model and the thinking level from before it.
     fn carried(&mut self, began: &Break) -> Vec<Laid> {
         let reset = self.path.get(began.reset).and_then(|row| self.row(*row));
         let Some(Row { kind: Kind::Reset(kept), .. }) = reset else { return Vec::new() };
-        let kept = self.session.said_kept(self.tree, &self.path, began.reset, kept);
+        let kept = self.session.explicitly_kept(self.tree, &self.path, began.reset, kept);
         let kept = self.answered(kept);
-        // What it keeps may begin with what is not written here.
+        // The kept entries may begin with one that is not written here.
         let first = kept.first().and_then(|row| self.ids.get(*row)).map(str::to_owned);
         let reset = self.path.get(began.reset).copied();
         self.firsts.extend(reset.zip(first));
@@ -378,14 +389,14 @@ impl<'s> Work<'s> {
         let there: Vec<usize> = kept.iter().chain(own).copied().collect();
         let (model, thinking) = self.settings(self.path.get(..began.reset).unwrap_or_default());
         let (own_model, own_thinking) = self.settings(&there);
-        let mut said = Vec::new();
+        let mut repeated = Vec::new();
         if let Some(model) = model.filter(|model| own_model != Some(*model)) {
-            said.extend(self.session.models.get(model).cloned().map(Written::Model));
+            repeated.extend(self.session.models.get(model).cloned().map(Written::Model));
         }
         if thinking != own_thinking {
-            said.push(Written::Thinking(thinking.to_owned()));
+            repeated.push(Written::Thinking(thinking.to_owned()));
         }
-        for what in said {
+        for what in repeated {
             let parent = match (carried.last(), self.path.get(began.start)) {
                 (Some(before), _) => Some(before.id.clone()),
                 (None, Some(start)) => self.parent(*start),
@@ -397,7 +408,7 @@ impl<'s> Work<'s> {
         carried
     }
 
-    /// Without the results of calls that are not kept.
+    /// Removes the results of calls that are not kept.
     fn answered(&self, kept: Vec<usize>) -> Vec<usize> {
         let mut maker = Maker::default();
         let mut calls = HashSet::new();
@@ -407,9 +418,9 @@ impl<'s> Work<'s> {
                 let Kind::Message { role, is_bare, .. } = row.kind else { return false };
                 let text = self.texts.get(&row.line).map(|text| row::clean(text));
                 let edit = self.edits.get(index).map(|edit| &**edit);
-                let mut said = Vec::new();
-                maker.message(text.unwrap_or_default(), is_bare, edit, &mut said);
-                for message in said.iter().filter_map(|message| Object::read(message.json())) {
+                let mut messages = Vec::new();
+                maker.message(text.unwrap_or_default(), is_bare, edit, &mut messages);
+                for message in messages.iter().filter_map(|message| Object::read(message.json())) {
                     if role == Role::Result {
                         return shapes::id_of_result(&message)
                             .is_some_and(|id| calls.contains(&id));
@@ -422,14 +433,14 @@ impl<'s> Work<'s> {
             .collect()
     }
 
-    /// Model and thinking level behind some rows of a path.
+    /// Returns the model and thinking level in effect after these rows of a path.
     fn settings(&self, rows: &[usize]) -> (Option<row::ModelId>, &'s str) {
         let (mut model, mut thinking) = (None, "off");
         for row in rows.iter().filter_map(|row| self.row(*row)) {
             match &row.kind {
                 Kind::Thinking(level) => thinking = level,
-                Kind::ModelChange(said) | Kind::Message { model: Some(said), .. } => {
-                    model = Some(*said);
+                Kind::ModelChange(id) | Kind::Message { model: Some(id), .. } => {
+                    model = Some(*id);
                 }
                 _ => {}
             }
@@ -438,7 +449,7 @@ impl<'s> Work<'s> {
     }
 }
 
-/// A reset on the path, by places of the path.
+/// A reset on the path, as indexes into the path.
 struct Break {
     /// The first row that belongs to it.
     start: usize,

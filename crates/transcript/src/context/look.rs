@@ -1,8 +1,8 @@
-//! A quick look at a message: whether it has pi's shape already, so that it can stay as it is
-//! written, and what pairing will ask of it. One pass, nothing is built.
+//! Checks quickly if a message already has pi's shape and can stay as written, and what pairing
+//! needs from it. One pass, no allocation of values.
 //!
-//! Whatever is odd in any way is not quick: then the message is read field by field, as `messages`
-//! and [`super::pairing`] do it.
+//! A message with any oddity fails the check and is then decoded field by field, as in `messages`
+//! and [`super::pairing`].
 
 use std::borrow::Cow;
 
@@ -37,13 +37,13 @@ fields! {
     }
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Debug)]
 pub(crate) enum Content<'a> {
     Text,
     /// Blocks in pi's shape, with the calls among them.
     Blocks(Vec<Call<'a>>),
-    /// Anything else.
+    /// Any other content.
     Odd,
 }
 
@@ -68,7 +68,7 @@ impl<'de> Lenient<'de> for Content<'de> {
 }
 
 impl<'a> Block<'a> {
-    /// Whether `shapes::content` would leave it as it is.
+    /// Returns true if `shapes::content` would leave it unchanged.
     fn is_pis(&self) -> bool {
         match self.type_name.as_deref().unwrap_or_default() {
             "tool_use"
@@ -98,7 +98,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// The message of a line, if it can stay as it is.
+/// Returns the message of a line, if it can stay as written.
 pub(super) fn message(line: &str) -> Option<Message> {
     let line = Object::read(line)?;
     let message = line.get("message")?;
@@ -106,7 +106,8 @@ pub(super) fn message(line: &str) -> Option<Message> {
     Some(Message { json: message.to_owned(), seen })
 }
 
-/// What pairing will ask of a message that can stay as it is; `None` if it has to be read.
+/// Returns what pairing needs from a message that can stay as written; `None` if it must be
+/// decoded.
 fn look(message: &str) -> Option<Seen> {
     let mut odd = Odd::default();
     let look = json::object::<Look<'_>>(message.as_bytes(), &mut odd).ok()?;
@@ -147,7 +148,7 @@ mod tests {
 
     fn field(key: &'static str, values: Vec<Json>) -> impl Strategy<Value = String> {
         let value = prop::sample::select(values);
-        // Absent, there, or there twice.
+        // Absent, present, or present twice.
         prop_oneof![
             1 => Just(String::new()),
             8 => value.clone().prop_map(move |value| format!("\"{key}\":{value},")),
@@ -225,7 +226,7 @@ mod tests {
                 messages.iter().map(|message| message.json().to_owned()).collect()
             };
             prop_assert_eq!(json(&quick), json(&slow));
-            // A result of its own call: named and paired alike.
+            // A result of its own call: names and pairs in the same way.
             let call = r#"{"role":"assistant","content":[{"type":"toolCall","id":"c","name":"t"}]}"#;
             let call = || Message::new(serde_json::from_str(call).unwrap());
             let raw = serde_json::from_str::<Box<serde_json::value::RawValue>>(&message).unwrap();

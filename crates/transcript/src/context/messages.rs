@@ -1,4 +1,4 @@
-//! From one line to the messages that it stands for.
+//! Converts one line into its messages.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,17 +9,17 @@ use super::{Message, Seen, shapes};
 use crate::json::object::{Json, Object, text};
 use crate::time::Timestamp;
 
-/// What messages are made with.
+/// The state that messages are made with.
 #[derive(Debug, Default)]
 pub(super) struct Maker {
-    /// Names of the tools that were called, for results that do not say theirs.
+    /// Names of the called tools by call id, for results without a tool name.
     names: HashMap<String, String>,
-    /// Custom messages have the name of version 2.
+    /// True if custom messages have the role name of version 2.
     pub(super) has_hooks: bool,
 }
 
 impl Maker {
-    /// The message of a `message` line, or of a line that is one.
+    /// Adds the message of a `message` line, or of a line that is itself a message.
     pub(super) fn message(
         &mut self,
         line: &str,
@@ -45,7 +45,7 @@ impl Maker {
         }
     }
 
-    /// A message that was looked at.
+    /// Adds a message that passed the quick check.
     pub(super) fn quick(&mut self, message: Message, out: &mut Vec<Message>) {
         if let Seen::Calls { calls, .. } = &message.seen {
             self.names.extend(calls.iter().cloned());
@@ -53,7 +53,7 @@ impl Maker {
         out.push(message);
     }
 
-    /// A message in whatever shape it is in. One without a role says nothing to a model.
+    /// Adds a message of any shape. A message without a role is not shown to a model.
     pub(super) fn speak(
         &mut self,
         message: Json<'_>,
@@ -90,7 +90,7 @@ impl Maker {
         }
         let had_results = !results.is_empty();
         out.extend(results);
-        // What held nothing but results is told by them.
+        // A message with only results is replaced by them.
         if had_results && object.get("content").is_some_and(|content| content.get() == "[]") {
             return;
         }
@@ -101,7 +101,7 @@ impl Maker {
         }
     }
 
-    /// Brings the content of a message of the conversation into pi's shape.
+    /// Converts the content of a message of the conversation into pi's shape.
     fn fit(&mut self, role: &str, object: &mut Object<'_>, results: &mut Vec<Message>) -> bool {
         let mut is_changed = false;
         let Some(written) = object.some("content").map(ToOwned::to_owned) else {
@@ -148,7 +148,7 @@ impl Maker {
         is_changed
     }
 
-    /// What a compaction says: the system prompt, where it brings one, and its summary.
+    /// Adds a compaction: its system prompt, if it has one, and its summary.
     pub(super) fn compaction(&self, line: &str, edit: Option<&RawValue>, out: &mut Vec<Message>) {
         let Some(line) = Object::read(line) else { return };
         if edit.is_some_and(|edit| edit.get() == "null") {
@@ -197,7 +197,7 @@ impl Maker {
     }
 }
 
-/// The content that an edit puts in the place of a message's own.
+/// Returns the content that an edit puts in place of a message's own.
 fn replacement<'a>(role: &str, edit: &'a RawValue) -> Option<Json<'a>> {
     let is_editable = matches!(role, "user" | "assistant" | "toolResult" | "custom");
     let content = Object::read(edit.get()).filter(|_| is_editable)?.take("content")?;
@@ -210,7 +210,7 @@ fn replacement<'a>(role: &str, edit: &'a RawValue) -> Option<Json<'a>> {
     }
 }
 
-/// Copies the fields that are there.
+/// Copies the fields that are present.
 fn copy(from: &Object<'_>, to: &mut Object<'_>, keys: &[&'static str]) {
     for key in keys {
         if let Some(value) = from.get(key) {
@@ -227,7 +227,7 @@ fn finish(line: &Object<'_>, mut message: Object<'_>, out: &mut Vec<Message>) {
     out.extend(message.json().map(Message::new));
 }
 
-/// A time as text or number, in milliseconds.
+/// Returns a time, text or number, in milliseconds.
 pub(super) fn time_of(value: &RawValue) -> Option<i64> {
     match text(value) {
         Some(text) => millis(&text),

@@ -1,14 +1,13 @@
-//! What a model should see for a leaf of a session: **context**.
+//! Selects what a model should see for a leaf of a session: its **context**.
 //!
-//! A session is read twice. First every line goes through [`Session::push`], which keeps only what
-//! the tree is made of (ids, parents, types); then a [`Plan`] says which few lines the answer needs,
-//! in order, and makes messages of them. So the size of a session bounds neither memory nor the time
-//! that its messages take, and nothing here recurses.
+//! A session is read twice. First every line goes through [`Session::push`], which keeps only the
+//! tree (ids, parents, types). Then a [`Plan`] lists the few lines that the context needs, in
+//! order, and makes messages of them. So neither memory nor time grows with lines outside the
+//! context, and nothing here recurses.
 //!
-//! Messages come out in pi's shapes, exactly as written wherever the record already has them.
-//! [`Rules`] says whose reading is followed; what the agents' readers and we do differently on
-//! purpose stands in docs/store.md. The answer is the reader's own. [`pairing`] is a step of its own
-//! behind it.
+//! Messages are returned in pi's shapes, exactly as written wherever the record already has them.
+//! [`Rules`] selects the agent whose reader is followed; deliberate differences between those
+//! readers and ours are listed in docs/store.md. [`pairing`] is a separate step after it.
 
 mod apart;
 mod claude;
@@ -37,40 +36,41 @@ pub use written::{
     AGAIN, FOOTHOLD, GOES_ON, Head, MADE, OWN_ID, OWN_LINE, Writer, line_time, own_header,
 };
 
-/// Whose reader is followed.
+/// The agent whose reader is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rules {
-    /// pi 0.87: the last line is the leaf, a line without a parent is a root of its own, and lines of
-    /// unknown types stand on the path.
+    /// pi 0.87: the last line is the leaf, a line without a parent is a root of its own, and lines
+    /// of unknown types are on the path.
     Pi,
-    /// OpenClaw 2026.7.1, with the `reset` of later releases: `leaf` lines move the leaf, side lines
-    /// never are it, a line that says nothing of its parent follows the leaf, and lines of unknown
-    /// types are seen through.
+    /// OpenClaw 2026.7.1, with the `reset` of later releases: `leaf` lines move the leaf, side
+    /// lines never become it, a line without a parent field follows the leaf, and lines of unknown
+    /// types are skipped.
     OpenClaw,
-    /// Claude Code: the chain of parents from the last message, pieces of one response joined.
+    /// Claude Code: the chain of parents from the last message, with the pieces of one response
+    /// joined.
     ClaudeCode,
 }
 
-/// Which leaf to look from.
+/// The leaf to start from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At<'a> {
-    /// The one that the format's own rule finds.
+    /// The leaf that the format's own rule finds.
     Leaf,
-    /// Before the first entry: nothing is there.
+    /// The place before the first entry; its context is empty.
     Root,
-    /// The entry with that id; an entry without one is called `#` and its line's number.
+    /// The entry with this id. An entry without an id is named `#` and its line's number.
     Entry(&'a str),
 }
 
-/// What a model should see.
+/// The messages that a model should see, with its settings.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Context {
-    /// The entry that it was looked from.
+    /// The entry that the context was selected for.
     pub leaf: Option<String>,
-    /// The model in use there.
+    /// The model in use at the leaf.
     pub model: Option<Model>,
-    /// The thinking level there.
+    /// The thinking level at the leaf.
     pub thinking_level: String,
     /// The messages, oldest first.
     pub messages: Vec<Message>,
@@ -90,32 +90,32 @@ impl Message {
         Message { json, seen: Seen::Unread }
     }
 
-    /// The message's JSON text.
+    /// Returns the message's JSON text.
     pub fn json(&self) -> &str {
         self.json.get()
     }
 }
 
-/// What is known of a message without reading it again.
+/// The facts about a message that pairing needs, so that it is not decoded again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Seen {
     Unread,
     /// Neither calls nor a result.
     Nothing,
-    /// Ids of calls, and the names of their tools.
+    /// Ids of calls, with the names of their tools.
     Calls {
         calls: Vec<(String, String)>,
         is_broken: bool,
     },
-    /// A real result of the call of that id.
+    /// A real result of the call with this id.
     Result {
         id: String,
-        /// It says its tool's name.
+        /// True if the result names its tool.
         is_named: bool,
     },
 }
 
-/// The lines of a session, as far as its tree needs them.
+/// The lines of a session, reduced to what its tree needs.
 #[derive(Debug)]
 pub struct Session {
     rules: Rules,
@@ -125,13 +125,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session without lines.
+    /// Returns a session without lines.
     pub fn new(rules: Rules) -> Session {
         Session { rules, rows: Vec::new(), models: Models::default(), lines: 0 }
     }
 
-    /// Takes the next line, whatever it holds. Lines that are not JSON count, and say nothing: the
-    /// readers skip them too.
+    /// Adds the next line. A line that is not JSON is counted and otherwise ignored, as in the
+    /// agents' readers.
     pub fn push(&mut self, line: &str) {
         let row = match self.rules {
             Rules::ClaudeCode => claude::row(line, self.lines, &mut self.models),
@@ -141,7 +141,7 @@ impl Session {
         self.lines += 1;
     }
 
-    /// Takes the next lines, all at once.
+    /// Adds many lines at once.
     pub fn extend(&mut self, lines: &[&str]) {
         let numbered: Vec<(usize, &str)> = (self.lines..).zip(lines.iter().copied()).collect();
         let rules = self.rules;
@@ -164,18 +164,18 @@ impl Session {
         self.lines += lines.len();
     }
 
-    /// How many lines there are.
+    /// Returns the number of lines.
     pub fn lines(&self) -> usize {
         self.lines
     }
 
-    /// Whether an entry of that name is there.
+    /// Returns true if an entry with this id or `#` name is present.
     pub fn has(&self, id: &str) -> bool {
         let numbered = row::line_of(id);
         self.rows.iter().any(|row| row.id.as_deref() == Some(id) || numbered == Some(row.line))
     }
 
-    /// What to read for the context. `None` if there is no such entry.
+    /// Returns the plan for the context, or `None` if there is no such entry.
     pub fn plan(&self, at: At<'_>) -> Option<Plan> {
         let tree = self.tree();
         let leaf = match at {
@@ -192,9 +192,9 @@ impl Session {
         })
     }
 
-    /// The plan for the leaf, if it is the same whatever stands before these lines: a compaction or
-    /// a reset is on the path, what it keeps is here, and so is the model. False with it if the
-    /// thinking level is not: then it is the one before.
+    /// Returns the plan for the leaf if no earlier line can change it: a compaction or a reset is
+    /// on the path, and these lines hold the entries that it keeps and the model. The flag is false
+    /// if the thinking level is set by an earlier line.
     pub fn plan_of_the_end(&self) -> Option<(Plan, bool)> {
         if self.rules == Rules::ClaudeCode {
             return None;
@@ -229,7 +229,7 @@ impl Session {
     }
 }
 
-/// The context of a session that is in memory.
+/// Returns the context of a session that is in memory.
 pub fn context(rules: Rules, lines: &[&str], at: At<'_>) -> Option<Context> {
     let mut session = Session::new(rules);
     session.extend(lines);

@@ -1,9 +1,9 @@
-//! The tree as OpenClaw 2026.7.1 reads it.
+//! Builds the tree by the rules of OpenClaw 2026.7.1.
 //!
-//! Entries of the types it knows stand on the path. Other rows that name a parent are seen through:
-//! who follows them follows what they follow. A `leaf` row moves the leaf to its target, if it knows
-//! what it speaks of; who follows the row follows that target. Side rows are appended like any other
-//! but never become the leaf, so what comes after them goes on from the leaf.
+//! Entries of known types are on the path. Other rows that name a parent are skipped: their
+//! children follow that parent. A `leaf` row moves the leaf to its target, if the ids in it are
+//! known; children of the row follow that target. Side rows are appended like any other but never
+//! become the leaf, so later rows continue from the leaf.
 
 use std::collections::HashMap;
 
@@ -26,27 +26,27 @@ pub(super) fn tree(rows: &[Row]) -> Tree {
     Tree { parents, is_entry: scan.is_entry, leaf: scan.leaf }
 }
 
-/// What a row follows.
+/// The target of a row's link.
 #[derive(Debug, Clone, Copy)]
 enum Next<'a> {
     Nothing,
     Entry(usize),
-    /// Whatever has that id in the end; it may come later.
+    /// The row with this id, which may come later.
     Id(&'a str),
 }
 
 struct Scan<'a> {
     entries: HashMap<&'a str, usize>,
-    /// Rows that are seen through, `leaf` rows among them.
+    /// Rows that are skipped, including `leaf` rows.
     others: HashMap<&'a str, usize>,
     next: Vec<Next<'a>>,
     is_entry: Vec<bool>,
-    /// `leaf` rows that speak of what is not there.
+    /// True for `leaf` rows that name an unknown id.
     is_void: Vec<bool>,
     leaf: Option<usize>,
-    /// The row that the writer appended to last, where that is not the leaf.
+    /// The row that the writer appended to last, if that is not the leaf.
     append: Option<usize>,
-    /// Marks rows of one walk, so that a circle is noticed.
+    /// Marks the rows of one walk, to detect a cycle.
     walked: Vec<u32>,
     walk: u32,
 }
@@ -66,7 +66,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// An entry of version 1, which follows the one before it.
+    /// Adds an entry of version 1, which follows the one before it.
     fn chain(&mut self, row: &'a Row, index: usize) {
         set(&mut self.next, index, self.leaf.map_or(Next::Nothing, Next::Entry));
         self.stand(row, index);
@@ -78,7 +78,7 @@ impl<'a> Scan<'a> {
         let appended_to = self.append.and_then(|row| rows.get(row)).map(|row| row.id.as_deref());
         let next = match &row.parent {
             Parent::Unsaid => goes_on(),
-            // What names the row last appended to goes on from the leaf, if that is another one.
+            // A row that names the row last appended to continues from the leaf, if they differ.
             Parent::Root if appended_to.is_none() && !row.is_side => goes_on(),
             Parent::Root => Next::Nothing,
             Parent::Id(id) => {
@@ -142,14 +142,14 @@ impl<'a> Scan<'a> {
         };
     }
 
-    /// Whether a `leaf` row may speak of it: nothing, or what stands before it.
+    /// Returns true if a `leaf` row may name this id: none, or that of an earlier row.
     fn knows(&self, id: Option<&str>) -> bool {
         let Some(id) = id else { return true };
         let is_sound = |row: &usize| self.is_void.get(*row) == Some(&false);
         self.entries.contains_key(id) || self.others.get(id).is_some_and(is_sound)
     }
 
-    /// The entry that a row follows.
+    /// Returns the entry that a row follows.
     fn follow(&mut self, row: usize) -> Option<usize> {
         match self.next.get(row).copied()? {
             Next::Nothing => None,
@@ -158,8 +158,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The entry of that id, or the one that its row leads to. Rows on the way are remembered to lead
-    /// there directly, so that long ways are gone once.
+    /// Returns the entry with this id, or the one that its row links to. Rows on the way are then
+    /// linked to it directly, so that a long chain is walked once.
     fn resolve(&mut self, id: &'a str) -> Option<usize> {
         self.walk += 1;
         let mut way = Vec::new();
@@ -185,7 +185,7 @@ impl<'a> Scan<'a> {
         }
         match end {
             Next::Entry(entry) => Some(entry),
-            // Nobody has that id, at least not yet.
+            // No row has that id yet.
             Next::Nothing | Next::Id(_) => None,
         }
     }

@@ -1,12 +1,11 @@
-//! Calls and results of tools, put together so that every provider accepts them: each result
-//! directly behind the message that called, one for each call, none without a call.
+//! Pairs tool calls with their results, so that every provider accepts the messages: each result
+//! directly after the message with its call, one for each call, none without a call.
 //!
-//! The rules are those by which OpenClaw repairs a history before it is sent. Results that stand
-//! elsewhere are moved behind their call; what is missing becomes an error that says so, unless the
-//! call itself failed or was stopped; of several results the first counts, but a real one more than
-//! one that stood for it; what answers nothing is left out. A result without an id answers the oldest
-//! open call of the message before it. Where an id is used again later, each call has results of its
-//! own.
+//! The rules are those by which OpenClaw repairs a history before sending it. A result elsewhere is
+//! moved after its call. A missing result becomes an error, unless the call itself failed or was
+//! stopped. Of several results the first wins, but a real result wins over a synthetic one. A
+//! result without a call is left out. A result without an id answers the oldest open call of the
+//! message before it. If an id is used again later, each call has its own results.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -17,50 +16,50 @@ use serde_json::value::RawValue;
 use super::{Message, Seen, shapes};
 use crate::json::object::{Object, list};
 
-/// What stands for a result that is missing, word for word as OpenClaw says it.
+/// The text of a synthetic result, exactly as OpenClaw writes it.
 const MISSING: &str = "[openclaw] missing tool result in session history; inserted synthetic error \
                        result for transcript repair.";
 
-/// Marks such a result.
+/// The field that marks a synthetic result.
 const MARK: &str = "openclawSyntheticMissingToolResult";
 
-/// What pairing changed.
+/// The changes that pairing made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Repairs {
-    /// Results that were missing and are now said to be.
+    /// Missing results that were added as errors.
     pub added: usize,
-    /// Results that stood elsewhere.
+    /// Results that were moved.
     pub moved: usize,
-    /// Results of calls that have one already.
+    /// Removed results of calls that already have one.
     pub duplicates: usize,
-    /// Results that answer nothing.
+    /// Removed results without a call.
     pub orphans: usize,
 }
 
-/// A message with calls, and what answers each.
+/// A message with calls, and the results of each.
 struct Caller {
     calls: Vec<Call>,
-    /// It failed or was stopped: what it did not get, it never asked for.
+    /// True if the message failed or was stopped, so that missing results are not added.
     is_broken: bool,
 }
 
 struct Call {
     id: String,
     name: String,
-    /// The message that answers it.
+    /// The index of the message that answers the call.
     result: Option<usize>,
     is_synthetic: bool,
 }
 
-/// Puts results behind their calls. Linear in the length of the messages.
+/// Moves results after their calls. Takes time linear in the length of the messages.
 pub fn pair(messages: Vec<Message>) -> (Vec<Message>, Repairs) {
     let mut repairs = Repairs::default();
     let mut messages: Vec<Option<Message>> = messages.into_iter().map(Some).collect();
     let mut callers: HashMap<usize, Caller> = HashMap::new();
-    // The message that called an id last, and which of its calls that was.
-    let mut called: HashMap<String, (usize, usize)> = HashMap::new();
+    // For each id, the last message that called it, and the index of the call in it.
+    let mut last_call: HashMap<String, (usize, usize)> = HashMap::new();
     let mut last = None;
-    // Results that may have no id look for an open call here.
+    // The first call of `last` that a result without an id may answer.
     let mut open = 0;
     let mut is_result = vec![false; messages.len()];
     for index in 0..messages.len() {
@@ -68,7 +67,7 @@ pub fn pair(messages: Vec<Message>) -> (Vec<Message>, Repairs) {
         match read(message) {
             Some(Part::Calls(caller)) => {
                 for (place, call) in caller.calls.iter().enumerate() {
-                    called.insert(call.id.clone(), (index, place));
+                    last_call.insert(call.id.clone(), (index, place));
                 }
                 callers.insert(index, caller);
                 last = Some(index);
@@ -79,7 +78,7 @@ pub fn pair(messages: Vec<Message>) -> (Vec<Message>, Repairs) {
                     *is = true;
                 }
                 let place = match id {
-                    Some(id) => called.get(&id).copied(),
+                    Some(id) => last_call.get(&id).copied(),
                     None => last.and_then(|last| {
                         let calls = &callers.get(&last)?.calls;
                         let is_open = |place: &usize| {
@@ -93,7 +92,7 @@ pub fn pair(messages: Vec<Message>) -> (Vec<Message>, Repairs) {
                 let found = place.and_then(|(caller, place)| {
                     let is_near = Some(caller) == last;
                     let caller = callers.get_mut(&caller)?;
-                    // A call that failed takes no results from beyond the next one.
+                    // A failed call takes no results from after the next message with calls.
                     (is_near || !caller.is_broken).then(|| caller.calls.get_mut(place))?
                 });
                 match found {
@@ -179,7 +178,7 @@ fn read(message: &Message) -> Option<Part> {
     }
 }
 
-/// Calls whose results have not been looked for; of several with one id the first.
+/// Returns the calls without results; of several calls with one id, the first.
 fn once(calls: Vec<(String, String)>) -> Vec<Call> {
     let mut ids = HashSet::new();
     calls
@@ -203,22 +202,22 @@ fn is_synthetic(result: &Object<'_>) -> bool {
         .any(|block| block.text("text").is_some_and(|text| text == MISSING))
 }
 
-/// When a message was said, as it is written.
+/// Returns the time of a message as written.
 fn time_of(message: &Message) -> Option<Box<RawValue>> {
     Object::read(message.json())?.some("timestamp").map(ToOwned::to_owned)
 }
 
-/// A result that says which call it answers, and which tool it is from.
+/// Returns a result with its call's id and its tool's name.
 fn named(message: Message, id: &str, name: &str) -> Message {
     if matches!(message.seen, Seen::Result { is_named: true, .. }) {
         return message;
     }
     let Some(mut object) = Object::read(message.json()) else { return message };
-    let said = object.text("toolName").map(Cow::into_owned);
-    let has_id = object.text("toolCallId").is_some_and(|said| !said.trim().is_empty());
-    let trimmed = said.as_deref().map(str::trim).filter(|said| !said.is_empty());
+    let tool_name = object.text("toolName").map(Cow::into_owned);
+    let has_id = object.text("toolCallId").is_some_and(|text| !text.trim().is_empty());
+    let trimmed = tool_name.as_deref().map(str::trim).filter(|text| !text.is_empty());
     let wanted = trimmed.or(Some(name).filter(|name| !name.is_empty())).unwrap_or("unknown");
-    if has_id && said.as_deref() == Some(wanted) {
+    if has_id && tool_name.as_deref() == Some(wanted) {
         return message;
     }
     if !has_id {
@@ -228,7 +227,8 @@ fn named(message: Message, id: &str, name: &str) -> Message {
     object.json().map_or_else(|| message.clone(), Message::new)
 }
 
-/// An error in the place of a result. Its time is that of the call: nothing here reads a clock.
+/// Returns an error in place of a result. It has the time of the call, because nothing here reads a
+/// clock.
 fn missing(call: &Call, time: Option<&RawValue>) -> Option<Message> {
     let mut message = Object::default();
     message.put("role", &"toolResult");

@@ -1,4 +1,4 @@
-//! The tree as pi reads it.
+//! Builds the tree by pi's rules.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,8 @@ pub(super) fn tree(rows: &[Row]) -> Tree {
         *parent = match &row.parent {
             _ if is_linear => before,
             Parent::Id(id) => by_id.get(&**id).copied(),
-            // pi knows no bare lines; a message without an envelope follows the line before it.
+            // pi does not know bare lines; a message without an envelope follows the line before
+            // it.
             Parent::Unsaid if matches!(row.kind, Kind::Message { is_bare: true, .. }) => before,
             Parent::Unsaid | Parent::Root => None,
         };

@@ -1,4 +1,4 @@
-//! Which lines make up a context, and what each is for.
+//! Lists the lines that make up a context, and the purpose of each.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -11,31 +11,31 @@ use super::window;
 use super::{Context, Message, apart, claude, look, shapes};
 use crate::json::object::Object;
 
-/// The lines that a context is made from. Ask for [`Plan::next_line`], hand its text to
-/// [`Plan::put`], until there is none; then [`Plan::finish`].
+/// The lines that a context is made from. Call [`Plan::next_line`] and pass its text to
+/// [`Plan::put`] until it returns `None`; then call [`Plan::finish`].
 #[derive(Debug)]
 pub struct Plan {
     steps: VecDeque<Step>,
     context: Context,
     maker: Maker,
     edits: HashMap<String, Box<RawValue>>,
-    /// Calls in what a reset keeps.
+    /// Calls among the entries that a reset keeps.
     kept_calls: HashSet<String>,
-    /// The response that is being put together.
+    /// The response that is being assembled.
     pub(super) response: Option<claude::Response>,
 }
 
-/// One line and what to do with it.
+/// One line and its purpose.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) line: usize,
-    pub(super) what: What,
-    /// The entry's id, where an edit may speak of it.
+    pub(super) what: StepKind,
+    /// The entry's id, if an edit may refer to it.
     pub(super) id: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum StepKind {
     /// An edit of another entry.
     Edit,
     Message {
@@ -49,14 +49,14 @@ pub(super) enum What {
     Custom,
     BranchSummary,
     Compaction,
-    Claude(claude::What),
+    Claude(claude::ClaudeStep),
 }
 
 impl Step {
-    /// The message, where it is in pi's shape as it is written and nothing else is done to it.
+    /// Returns the message, if it is written in pi's shape and needs no other change.
     fn quick(&self, line: &str) -> Option<Message> {
         match self.what {
-            What::Message { is_bare: false } => look::message(row::clean(line)),
+            StepKind::Message { is_bare: false } => look::message(row::clean(line)),
             _ => None,
         }
     }
@@ -79,27 +79,27 @@ impl Plan {
         }
     }
 
-    /// What holds where the lines themselves do not say it.
+    /// Sets the thinking level that applies unless the lines set another.
     pub fn set_thinking_level(&mut self, level: String) {
         self.context.thinking_level = level;
     }
 
-    /// How many lines are still wanted.
+    /// Returns the number of lines that are still needed.
     pub fn lines_left(&self) -> usize {
         self.steps.len()
     }
 
-    /// All lines that are still wanted, in order.
+    /// Returns all lines that are still needed, in order.
     pub fn lines(&self) -> impl Iterator<Item = usize> {
         self.steps.iter().map(|step| step.line)
     }
 
-    /// The line that is wanted next, counted from 0.
+    /// Returns the line that is needed next, counted from 0.
     pub fn next_line(&self) -> Option<usize> {
         self.steps.front().map(|step| step.line)
     }
 
-    /// The context, of a session whose lines are all at hand.
+    /// Returns the context of a session whose lines are all available.
     pub fn fill<'a>(mut self, line: &(dyn Fn(usize) -> Option<&'a str> + Sync)) -> Context {
         let line = |step: &Step| line(step.line).unwrap_or_default();
         let steps: Vec<Step> = std::mem::take(&mut self.steps).into();
@@ -117,7 +117,7 @@ impl Plan {
         self.finish()
     }
 
-    /// Takes the text of the line that was wanted.
+    /// Adds the text of the line that was needed next.
     pub fn put(&mut self, line: &str) {
         let Some(step) = self.steps.pop_front() else { return };
         let quick = step.quick(line);
@@ -132,27 +132,28 @@ impl Plan {
             return self.maker.quick(quick, out);
         }
         match step.what {
-            What::Edit => {
+            StepKind::Edit => {
                 let edit = Object::read(line);
                 let replacement = edit.as_ref().and_then(|edit| edit.get("replacement"));
                 self.edits.extend(step.id.zip(replacement.map(ToOwned::to_owned)));
             }
-            What::Message { is_bare } => self.maker.message(line, is_bare, edit, out),
-            What::Kept { is_bare, is_result } => {
+            StepKind::Message { is_bare } => self.maker.message(line, is_bare, edit, out),
+            StepKind::Kept { is_bare, is_result } => {
                 let first = out.len();
                 self.maker.message(line, is_bare, edit, out);
                 self.keep(first, is_result);
             }
-            What::Custom => self.maker.custom(line, edit, out),
-            What::BranchSummary => self.maker.branch_summary(line, edit, out),
-            What::Compaction => self.maker.compaction(line, edit, out),
-            What::Claude(what) => {
+            StepKind::Custom => self.maker.custom(line, edit, out),
+            StepKind::BranchSummary => self.maker.branch_summary(line, edit, out),
+            StepKind::Compaction => self.maker.compaction(line, edit, out),
+            StepKind::Claude(what) => {
                 claude::put(what, line, &mut self.response, &mut self.maker, out);
             }
         }
     }
 
-    /// A reset keeps what users and the model said, and results of calls that it keeps too.
+    /// Keeps the messages of users and the model since a reset's first kept entry, and the results
+    /// of kept calls.
     fn keep(&mut self, first: usize, is_result: bool) {
         let out = &mut self.context.messages;
         if is_result {
@@ -176,14 +177,14 @@ impl Plan {
         }
     }
 
-    /// The context.
+    /// Returns the context.
     pub fn finish(mut self) -> Context {
         claude::end(&mut self.response, &mut self.maker, &mut self.context.messages);
         self.context
     }
 }
 
-/// The plan for a path of a pi or OpenClaw session.
+/// Returns the plan for a path of a pi or OpenClaw session.
 pub(super) fn of_path(
     rows: &[Row],
     models: &Models,
@@ -196,9 +197,7 @@ pub(super) fn of_path(
     for row in path.iter().filter_map(|row| rows.get(*row)) {
         match &row.kind {
             Kind::Thinking(level) => thinking = level,
-            Kind::ModelChange(said) | Kind::Message { model: Some(said), .. } => {
-                model = Some(*said)
-            }
+            Kind::ModelChange(id) | Kind::Message { model: Some(id), .. } => model = Some(*id),
             _ => {}
         }
     }
@@ -215,37 +214,37 @@ pub(super) fn of_path(
         match &row.kind {
             Kind::Edit(target) => edits.push_back(Step {
                 line: row.line,
-                what: What::Edit,
+                what: StepKind::Edit,
                 id: Some(target.to_string()),
             }),
             Kind::Message { role, is_bare, .. } if is_kept && is_reset => match role {
                 Role::User | Role::Assistant | Role::Result => {
                     let is_result = *role == Role::Result;
-                    steps.push_back(step(What::Kept { is_bare: *is_bare, is_result }));
+                    steps.push_back(step(StepKind::Kept { is_bare: *is_bare, is_result }));
                 }
                 _ => {}
             },
             Kind::Message { role: Role::Missing, .. } => {}
             Kind::Message { is_bare, .. } => {
-                steps.push_back(step(What::Message { is_bare: *is_bare }));
+                steps.push_back(step(StepKind::Message { is_bare: *is_bare }));
             }
-            Kind::Custom if !(is_kept && is_reset) => steps.push_back(step(What::Custom)),
+            Kind::Custom if !(is_kept && is_reset) => steps.push_back(step(StepKind::Custom)),
             Kind::BranchSummary if !(is_kept && is_reset) => {
-                steps.push_back(step(What::BranchSummary));
+                steps.push_back(step(StepKind::BranchSummary));
             }
-            // Earlier ones, which may stand among what is kept, are stood for by the last.
+            // The last compaction replaces earlier ones, even those among the kept entries.
             Kind::Compaction(_)
                 if window
                     .boundary
                     .and_then(|at| rows.get(at))
                     .is_some_and(|at| at.line == row.line) =>
             {
-                steps.push_back(step(What::Compaction));
+                steps.push_back(step(StepKind::Compaction));
             }
             _ => {}
         }
     }
-    // Edits are read first: they stand behind what they change.
+    // Edits are read first, because they come after the entries that they change.
     edits.append(&mut steps);
     let leaf = leaf.and_then(|row| rows.get(row)).map(Row::name);
     let model = model.and_then(|model| models.get(model)).cloned();
@@ -254,7 +253,7 @@ pub(super) fn of_path(
     plan
 }
 
-/// Used where messages are made outside of a plan.
+/// Builds a message outside of a plan.
 pub(super) fn message(object: &Object<'_>) -> Option<Message> {
     object.json().map(Message::new)
 }

@@ -1,4 +1,4 @@
-//! One line, as far as the tree and the choice of messages need it.
+//! Reads a line, reduced to what the tree and the choice of messages need.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,20 +8,20 @@ use serde::de::IgnoredAny;
 
 use crate::json::{self, Nullable, Odd, Word, fields, non_empty};
 
-/// A line that holds JSON. Its place among such lines is what version 1 counts by.
+/// A line that holds JSON. Version 1 refers to rows by their index among such lines.
 #[derive(Debug)]
 pub(super) struct Row {
-    /// Its number in the session, from 0.
+    /// Its line number in the session, from 0.
     pub(super) line: usize,
     pub(super) id: Option<Box<str>>,
     pub(super) parent: Parent,
     pub(super) kind: Kind,
-    /// Appended beside the conversation.
+    /// True if it was appended beside the conversation.
     pub(super) is_side: bool,
 }
 
 impl Row {
-    /// The same row with its model's place in another list.
+    /// Returns the row with the ids of its models mapped to another list.
     pub(super) fn with_models(mut self, places: &[ModelId]) -> Row {
         let model = match &mut self.kind {
             Kind::Message { model, .. } => model.as_mut(),
@@ -35,7 +35,7 @@ impl Row {
         self
     }
 
-    /// What people call it.
+    /// Returns the name of the row for people: its id, or `#` and its line number.
     pub(super) fn name(&self) -> String {
         match &self.id {
             Some(id) => id.to_string(),
@@ -44,12 +44,12 @@ impl Row {
     }
 }
 
-/// The line that `#` and a number mean.
+/// Returns the line that a `#` name refers to.
 pub(super) fn line_of(name: &str) -> Option<usize> {
     name.strip_prefix('#')?.parse::<usize>().ok()?.checked_sub(1)
 }
 
-/// What a line says about its parent.
+/// The parent that a line names.
 #[derive(Debug)]
 pub(super) enum Parent {
     Unsaid,
@@ -57,7 +57,7 @@ pub(super) enum Parent {
     Id(Box<str>),
 }
 
-/// What a line is.
+/// The type of a line.
 #[derive(Debug)]
 pub(super) enum Kind {
     /// The header, with its version where it is a number.
@@ -74,16 +74,16 @@ pub(super) enum Kind {
     ModelChange(ModelId),
     Thinking(Box<str>),
     Edit(Box<str>),
-    /// Entries of the conversation's tree that no model sees: labels, state, names.
+    /// Entries of the tree that are not shown to a model: labels, state, names.
     State,
-    /// The same, of types that OpenClaw 2026.7.1 does not know: bills.
+    /// Entries like [`Kind::State`] of types that OpenClaw 2026.7.1 does not know: usage.
     Newer,
     Leaf(LeafMove),
-    /// A type that nobody knows.
+    /// An unknown type.
     Unknown,
     /// JSON that is not an object.
     Nothing,
-    /// A piece of a Claude Code session.
+    /// A line of a Claude Code session.
     Claude(Box<super::claude::Piece>),
 }
 
@@ -97,7 +97,7 @@ pub(super) enum Version {
 }
 
 impl Version {
-    /// Ids and parents are not in the file: entries follow each other.
+    /// Returns true if entries have no ids and parents, and follow each other.
     pub(super) fn is_linear(self) -> bool {
         match self {
             Version::Absent => true,
@@ -106,7 +106,7 @@ impl Version {
         }
     }
 
-    /// Custom messages have another role's name.
+    /// Returns true if custom messages have the role name of version 2.
     pub(super) fn has_hooks(self) -> bool {
         match self {
             Version::Absent => true,
@@ -116,7 +116,7 @@ impl Version {
     }
 }
 
-/// The version of the first header. A session without one is what other lines make of it.
+/// Returns the version of the first header. Without a header, the other lines decide.
 pub(super) fn version(rows: &[Row]) -> Version {
     rows.iter()
         .find_map(|row| match row.kind {
@@ -133,46 +133,46 @@ pub(super) enum Role {
     Result,
     System,
     Other,
-    /// The message says none, or is no message.
+    /// The message has no role, or the line is not a message.
     Missing,
 }
 
-/// What stays beside a summary, in all the ways to say it.
+/// The entries that stay after a summary, in all forms that agents write.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     pub(super) first: Option<Box<str>>,
-    /// Among the lines that hold JSON; version 1.
+    /// Index among the lines that hold JSON; version 1.
     pub(super) first_index: Option<u64>,
-    /// How many messages do not stay.
+    /// The number of messages that do not stay.
     pub(super) compacted: Option<u64>,
 }
 
-/// Where a `leaf` line moves the leaf. The outer `None` is a word that is missing or odd.
+/// The target of a `leaf` line. The outer `None` is a field that is missing or odd.
 #[derive(Debug)]
 pub(super) struct LeafMove {
     pub(super) target: Option<Option<Box<str>>>,
-    /// Where the next line is appended, if it says so.
+    /// The parent of the next line, if the record has it.
     pub(super) append: Option<Option<Box<str>>>,
-    /// Its mode is one that we know.
+    /// True if its mode is known.
     pub(super) is_known: bool,
 }
 
-/// A model, as pi names it.
+/// A model, with pi's field names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Model {
-    /// Who offers it.
+    /// The provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// Its name there.
+    /// The provider's name for the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_id: Option<String>,
 }
 
-/// A model's place in [`Models`].
+/// A model's index in [`Models`].
 pub(super) type ModelId = usize;
 
-/// The models of a session, each once.
+/// The models of a session, each stored once.
 #[derive(Debug, Default)]
 pub(super) struct Models {
     all: Vec<Model>,
@@ -192,7 +192,7 @@ impl Models {
         place
     }
 
-    /// Takes in the models of another list. Returns where each is now.
+    /// Adds the models of another list. Returns the new index of each.
     pub(super) fn join(&mut self, other: &Models) -> Vec<ModelId> {
         let model = |model: &Model| (model.provider.clone(), model.model_id.clone());
         let all = other.all.iter().map(model);
@@ -233,7 +233,7 @@ fields! {
     }
 }
 
-/// Reads a line of a pi or OpenClaw session.
+/// Decodes a line of a pi or OpenClaw session.
 pub(super) fn read(line: &str, number: usize, models: &mut Models) -> Option<Row> {
     let json = clean(line);
     if json.is_empty() {
@@ -260,7 +260,7 @@ pub(super) fn read(line: &str, number: usize, models: &mut Models) -> Option<Row
     Some(Row { line: number, id, parent, kind, is_side })
 }
 
-/// A line without what surrounds its JSON.
+/// Returns a line without the characters around its JSON.
 pub(super) fn clean(line: &str) -> &str {
     line.trim_start_matches('\u{feff}').trim()
 }
@@ -298,8 +298,8 @@ impl Line<'_> {
                 None => Kind::Newer,
             },
             "leaf" => {
-                let place = |said: Option<Nullable<Word<'_>>>| {
-                    said.and_then(|Nullable(id)| match id {
+                let place = |field: Option<Nullable<Word<'_>>>| {
+                    field.and_then(|Nullable(id)| match id {
                         None => Some(None),
                         id => boxed(id).map(Some),
                     })

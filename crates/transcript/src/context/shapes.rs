@@ -1,4 +1,4 @@
-//! Pieces of messages that others than pi shaped, in pi's shape. What pi would write stays as it is
+//! Converts blocks of other agents into pi's shape. Blocks that are already in pi's shape stay as
 //! written.
 
 use std::borrow::Cow;
@@ -8,22 +8,22 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::json::object::{Json, Object, list, text};
 
-/// Where the id of a call may stand, in the order of trust.
+/// Fields that may hold the id of a call, most reliable first.
 const CALL_IDS: [&str; 6] =
     ["id", "call_id", "toolCallId", "toolUseId", "tool_call_id", "tool_use_id"];
 
-/// Where a result may name its call.
+/// Fields in which a result may name its call.
 pub(super) const RESULT_IDS: [&str; 6] =
     ["toolCallId", "toolUseId", "tool_call_id", "tool_use_id", "callId", "call_id"];
 
-/// A message's content, taken apart.
+/// The content of a message, split into blocks and results.
 #[derive(Debug, Default)]
 pub(super) struct Content<'a> {
     /// The blocks that stay in the message.
     pub(super) blocks: Vec<Json<'a>>,
-    /// What stood in it as results of tools.
+    /// Tool results that were inside the message.
     pub(super) results: Vec<Object<'a>>,
-    /// Something is not as it was written.
+    /// True if any block differs from what was written.
     pub(super) is_changed: bool,
 }
 
@@ -33,12 +33,12 @@ struct Text<'a> {
     text: &'a str,
 }
 
-/// A block of text.
+/// Returns a text block.
 pub(super) fn text_block(text: &str) -> Option<Json<'static>> {
     to_raw_value(&Text { r#type: "text", text }).ok().map(Cow::Owned)
 }
 
-/// Takes a list of blocks apart. `None` if it is no list.
+/// Splits a list of blocks. `None` if the value is not a list.
 pub(super) fn content(written: &RawValue) -> Option<Content<'_>> {
     let mut content = Content::default();
     for block in list(written)? {
@@ -84,11 +84,11 @@ pub(super) fn content(written: &RawValue) -> Option<Content<'_>> {
     Some(content)
 }
 
-/// A call by another name.
+/// Converts a call of another shape.
 fn call(object: &mut Object<'_>) {
     let is_openai = object.text("type").is_some_and(|name| name == "function_call");
     object.put("type", &"toolCall");
-    // `id` names the item, `call_id` is what results repeat.
+    // `id` is the item's id, `call_id` is the id that results repeat.
     let order = if is_openai { ["call_id", "id"] } else { ["id", "call_id"] };
     let named = order.iter().chain(CALL_IDS.get(2..).unwrap_or_default());
     let id = named.filter_map(|key| object.text(key)).find(|id| !id.is_empty());
@@ -97,7 +97,7 @@ fn call(object: &mut Object<'_>) {
         object.put("id", &id);
     }
     object.rename("input", "arguments");
-    // OpenAI writes arguments as a text that holds JSON.
+    // OpenAI writes arguments as a string that holds JSON.
     let parsed = object.text("arguments").and_then(|text| {
         let is_object = text.trim_start().starts_with('{');
         is_object.then(|| serde_json::from_str::<Box<RawValue>>(&text).ok()).flatten()
@@ -125,7 +125,7 @@ fn redacted(object: &mut Object<'_>) {
     object.put("redacted", &true);
 }
 
-/// A picture that others nest: `{"source": {"type": "base64", "media_type": …, "data": …}}`.
+/// Converts a nested picture: `{"source": {"type": "base64", "media_type": …, "data": …}}`.
 fn image(object: &mut Object<'_>) -> bool {
     if object.has("data") || object.some("source").is_none() {
         return false;
@@ -145,7 +145,7 @@ fn image(object: &mut Object<'_>) -> bool {
     true
 }
 
-/// A result that stood in a user's message, as a message of its own. `name` is the tool's.
+/// Converts a result inside a user's message into a message of its own. `name` is the tool's.
 pub(super) fn result(
     block: &Object<'_>,
     name: Option<&str>,
@@ -158,8 +158,8 @@ pub(super) fn result(
     }
     let own = block.text("toolName").or(block.text("name")).map(Cow::into_owned);
     message.put("toolName", &own.as_deref().or(name).unwrap_or("unknown"));
-    let said = block.some("content").or(block.some("output")).or(block.some("text"));
-    let blocks = said.map(result_blocks).unwrap_or_default();
+    let answer = block.some("content").or(block.some("output")).or(block.some("text"));
+    let blocks = answer.map(result_blocks).unwrap_or_default();
     message.put("content", &blocks);
     let is_error = ["is_error", "isError"]
         .iter()
@@ -171,25 +171,25 @@ pub(super) fn result(
     message
 }
 
-/// The blocks of what a tool answered: a text, a list, or one block.
-pub(super) fn result_blocks(said: &RawValue) -> Vec<Json<'_>> {
-    if let Some(text) = text(said) {
+/// Returns the blocks of a tool's answer, which may be a text, a list, or one block.
+pub(super) fn result_blocks(answer: &RawValue) -> Vec<Json<'_>> {
+    if let Some(text) = text(answer) {
         return text_block(&text).into_iter().collect();
     }
-    match content(said) {
+    match content(answer) {
         Some(content) => content.blocks,
-        None if said.get().starts_with('{') => vec![Cow::Borrowed(said)],
+        None if answer.get().starts_with('{') => vec![Cow::Borrowed(answer)],
         None => Vec::new(),
     }
 }
 
-/// The call that a result names.
+/// Returns the id of the call that a result names.
 pub(super) fn id_of_result(result: &Object<'_>) -> Option<String> {
     let mut named = RESULT_IDS.iter().filter_map(|key| result.text(key));
     named.find_map(|id| Some(id.trim().to_owned()).filter(|id| !id.is_empty()))
 }
 
-/// Ids and names of the calls in a message's content.
+/// Returns ids and names of the calls in a message's content.
 pub(super) fn calls(content: &RawValue) -> Vec<(String, String)> {
     let blocks = list(content).unwrap_or_default().into_iter();
     blocks

@@ -1,21 +1,21 @@
-//! Who follows whom, once a reader's rules have been applied.
+//! The tree of a session, after a reader's rules have been applied.
 
 use super::row::{Row, line_of};
 
-/// The tree of a session: for each row the entry that it follows. Parents may stand behind their
-/// children, and may lead in circles.
+/// The tree of a session: for each row the entry that it follows. A parent may come after its
+/// child, and parents may form a cycle.
 #[derive(Debug)]
 pub(super) struct Tree {
-    /// By row; always an entry.
+    /// The parent of each row; always an entry.
     pub(super) parents: Vec<Option<usize>>,
-    /// By row: it stands on paths. Other rows are seen through.
+    /// True for each row that can be on a path. Other rows are skipped.
     pub(super) is_entry: Vec<bool>,
     pub(super) leaf: Option<usize>,
 }
 
 impl Tree {
-    /// The entry of that id. The last one counts, as in the readers, and entries come before rows
-    /// that are only seen through.
+    /// Returns the entry with this id. The last one wins, as in the agents' readers, and entries
+    /// win over skipped rows.
     pub(super) fn find(&self, rows: &[Row], id: &str) -> Option<usize> {
         let is_entry = |row: usize| self.is_entry.get(row).copied().unwrap_or_default();
         let mut found = None;
@@ -32,7 +32,7 @@ impl Tree {
         })
     }
 
-    /// The entries from the root to `leaf`. A circle ends where it closes.
+    /// Returns the entries from the root to `leaf`. A cycle is cut where it closes.
     pub(super) fn path(&self, leaf: Option<usize>) -> Vec<usize> {
         let mut seen = vec![false; self.parents.len()];
         let mut path = Vec::new();

@@ -1,10 +1,10 @@
-//! Which entries of a path are in the context: the last compaction or reset stands for what was
-//! before it, but for what it keeps.
+//! Selects the entries of a path that are in the context: the last compaction or reset replaces all
+//! earlier entries except those that it keeps.
 
 use super::row::{Kept, Kind, Role, Row};
 use super::tree::Tree;
 
-/// The part of a path that is looked at.
+/// The part of a path that is in the context.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     /// The compaction or reset.
@@ -21,7 +21,7 @@ pub(super) fn window(rows: &[Row], tree: &Tree, path: &[usize]) -> Window {
         return Window { after: path.to_vec(), ..Window::default() };
     };
     let (before, rest) = path.split_at(place);
-    let said = match kind(&place) {
+    let first = match kind(&place) {
         Some(Kind::Compaction(kept) | Kind::Reset(kept)) => first_kept(rows, tree, before, kept),
         _ => before.len(),
     };
@@ -31,13 +31,13 @@ pub(super) fn window(rows: &[Row], tree: &Tree, path: &[usize]) -> Window {
     };
     Window {
         boundary: path.get(place).copied(),
-        // The summary brings the system prompt along, if there is one.
-        kept: before.iter().skip(said).filter(|row| !is_system(row)).copied().collect(),
+        // The summary brings the system prompt, if there is one.
+        kept: before.iter().skip(first).filter(|row| !is_system(row)).copied().collect(),
         after: rest.iter().skip(1).copied().collect(),
     }
 }
 
-/// The place of the first entry that stays; behind all if none does.
+/// Returns the index of the first entry that stays, or the length if none does.
 pub(super) fn first_kept(rows: &[Row], tree: &Tree, before: &[usize], kept: &Kept) -> usize {
     let place_of = |row: usize| before.iter().position(|other| *other == row);
     let found = if let Some(index) = kept.first_index {
@@ -45,7 +45,7 @@ pub(super) fn first_kept(rows: &[Row], tree: &Tree, before: &[usize], kept: &Kep
     } else if let Some(id) = &kept.first {
         tree.find(rows, id).and_then(|row| {
             let is_entry = tree.is_entry.get(row).copied().unwrap_or_default();
-            // Rows that are seen through stand for what they follow, at the root for what follows.
+            // A skipped row stands for its parent, or at the root for the next row.
             match tree.parents.get(row).copied().flatten() {
                 _ if is_entry => place_of(row),
                 Some(parent) => place_of(parent),
@@ -60,7 +60,7 @@ pub(super) fn first_kept(rows: &[Row], tree: &Tree, before: &[usize], kept: &Kep
     found.unwrap_or(before.len())
 }
 
-/// The place behind the first `count` messages.
+/// Returns the index after the first `count` messages.
 fn after_messages(rows: &[Row], before: &[usize], count: u64) -> Option<usize> {
     let is_message =
         |row: &usize| rows.get(*row).is_some_and(|row| matches!(row.kind, Kind::Message { .. }));

@@ -1,4 +1,4 @@
-//! The lines of a file that [`super::layout`] laid out.
+//! Writes the lines of a file that [`super::layout`] laid out.
 
 use std::borrow::Cow;
 
@@ -9,45 +9,45 @@ use super::messages::Maker;
 use super::row;
 use crate::json::object::Object;
 
-/// What no model is to see any more is written as a `custom` entry of this type.
+/// The custom type of an entry that replaces a removed one, so that no model sees it.
 const REMOVED: &str = "quipu.removed";
 
-/// What a file's header has to say.
+/// The values of a file's header.
 #[derive(Debug, Clone, Copy)]
 pub struct Head<'a> {
     /// The session's id.
     pub id: &'a str,
-    /// When it began, for a session without a header.
+    /// The start of the session, for a session without a header.
     pub time: &'a str,
-    /// The file of the session that it goes on from, where that has one.
+    /// The file of the session that this one continues, if it has one.
     pub parent: Option<&'a str>,
-    /// The id that the session has in the ledger, where its file cannot have it.
+    /// The session's id in the ledger, if its file cannot have that id.
     pub own: Option<&'a str>,
-    /// The file goes on from the one before it.
+    /// True if the file continues the one before it.
     pub goes_on: bool,
 }
 
-/// Under this name a header tells [`Head::own`].
+/// The header field for [`Head::own`].
 pub const OWN_ID: &str = "quipuSession";
 
-/// Under this name a header tells [`Head::goes_on`]: the reset that the file is there for may stand
-/// behind what follows it, since the leaf comes last.
+/// The header field for [`Head::goes_on`]. The reset that begins the file may come after its
+/// children, because the leaf comes last.
 pub const GOES_ON: &str = "quipuGoesOn";
 
-/// Under this name an entry says that no line of the session is written there: [`AGAIN`] if it repeats
-/// what was said in the file before, [`FOOTHOLD`] if it says nothing at all.
+/// The field that marks an entry without a line of the session: [`AGAIN`] if it repeats a setting
+/// from the file before, [`FOOTHOLD`] if it only serves as the leaf.
 pub const MADE: &str = "quipuMade";
-/// See [`MADE`].
+/// The value of [`MADE`] for a repeated setting.
 pub const AGAIN: &str = "again";
-/// See [`MADE`].
+/// The value of [`MADE`] for an entry that only serves as the leaf.
 pub const FOOTHOLD: &str = "leaf";
 
-/// Under this name an entry that a file begins with tells the session's line, where it is written
-/// differently for that.
+/// The field that holds the session's own line in an entry that is changed because a file begins
+/// with it.
 pub const OWN_LINE: &str = "quipuLine";
 
-/// A header as it was before an export wrote [`OWN_ID`] and [`GOES_ON`] into it, with the session's
-/// `id` as the header had it; `None` if it is no header.
+/// Returns a header without the [`OWN_ID`] and [`GOES_ON`] that an export wrote into it, and with
+/// the session's own `id`; `None` if it is not a header.
 pub fn own_header(line: &str, id: Option<&str>) -> Option<String> {
     let mut object = Object::read(row::clean(line))?;
     if object.text("type").as_deref() != Some("session") {
@@ -61,7 +61,7 @@ pub fn own_header(line: &str, id: Option<&str>) -> Option<String> {
     Some(text(&object))
 }
 
-/// When a line says that it was written, milliseconds UTC.
+/// Returns the time in a line, in milliseconds UTC.
 pub fn line_time(line: &str) -> Option<i64> {
     Object::read(row::clean(line))?.get("timestamp").and_then(super::messages::time_of)
 }
@@ -70,19 +70,19 @@ pub fn line_time(line: &str) -> Option<i64> {
 #[derive(Debug)]
 pub struct Writer {
     maker: Maker,
-    /// The time of what has no line.
+    /// The time of entries without a line.
     time: String,
 }
 
 impl Writer {
-    /// A new file. What has no time of its own is written with `time`.
+    /// Returns a writer for a new file. Entries without a time of their own get `time`.
     pub fn new(layout: &Layout, time: &str) -> Writer {
         let mut maker = Maker::default();
         maker.has_hooks = layout.has_hooks;
         Writer { maker, time: time.to_owned() }
     }
 
-    /// The header: as it was written, but for its version and whom it names.
+    /// Returns the header as written, except for its version and the ids in it.
     pub fn header(&self, line: Option<&str>, head: &Head<'_>) -> String {
         let read = line.map(row::clean).and_then(Object::read);
         let mut object = read.unwrap_or_else(|| {
@@ -111,7 +111,7 @@ impl Writer {
         text(&object)
     }
 
-    /// The lines of an entry, usually one, each with its newline.
+    /// Returns the lines of an entry, usually one, each with its newline.
     pub fn entry(&mut self, laid: &Laid, line: &str) -> String {
         let line = row::clean(line);
         let read = if laid.line.is_some() { Object::read(line) } else { self.made(laid) };
@@ -125,9 +125,9 @@ impl Writer {
                 return self.message(laid, line, object, *is_bare, edit.as_deref());
             }
             Written::Custom { edit } => {
-                let mut said = Vec::new();
-                self.maker.custom(line, edit.as_deref(), &mut said);
-                match said.first().map(|message| Object::read(message.json())) {
+                let mut messages = Vec::new();
+                self.maker.custom(line, edit.as_deref(), &mut messages);
+                match messages.first().map(|message| Object::read(message.json())) {
                     None => return removed(laid, &object),
                     Some(Some(mut message)) if edit.is_some() => {
                         let content = message.take("content").map(Cow::into_owned);
@@ -168,13 +168,13 @@ impl Writer {
         }
         object.put("id", &laid.id);
         object.put("parentId", &laid.parent);
-        if laid.tells && laid.line.is_some() {
+        if laid.keeps_original && laid.line.is_some() {
             object.put(OWN_LINE, &line);
         }
         text(&object)
     }
 
-    /// What stands in no line.
+    /// Returns an entry without a line of the session.
     fn made(&self, laid: &Laid) -> Option<Object<'static>> {
         let mut object = Object::default();
         let type_name = match &laid.what {
@@ -205,8 +205,7 @@ impl Writer {
         Some(object)
     }
 
-    /// A message in pi's shape; results that stand inside of another message become entries before
-    /// it.
+    /// Converts a message into pi's shape; results inside another message become entries before it.
     fn message(
         &mut self,
         laid: &Laid,
@@ -215,9 +214,9 @@ impl Writer {
         is_bare: bool,
         edit: Option<&RawValue>,
     ) -> String {
-        let mut said = Vec::new();
-        self.maker.message(line, is_bare, edit, &mut said);
-        let Some((last, before)) = said.split_last() else { return removed(laid, &object) };
+        let mut messages = Vec::new();
+        self.maker.message(line, is_bare, edit, &mut messages);
+        let Some((last, before)) = messages.split_last() else { return removed(laid, &object) };
         let is_same = !is_bare
             && !laid.joins
             && before.is_empty()
@@ -227,8 +226,8 @@ impl Writer {
         }
         let mut lines = String::new();
         let mut parent = laid.parent.clone();
-        for (number, message) in said.iter().enumerate() {
-            let id = match number + 1 == said.len() {
+        for (number, message) in messages.iter().enumerate() {
+            let id = match number + 1 == messages.len() {
                 true => laid.id.clone(),
                 false => format!("{}-{number}", laid.id),
             };
@@ -249,24 +248,24 @@ impl Writer {
         lines
     }
 
-    /// A bare message's own time, or the session's.
+    /// Returns a bare message's own time, or the session's.
     fn time_of(&self, object: &Object<'_>) -> String {
         let millis = object.get("timestamp").and_then(super::messages::time_of);
         millis.map_or_else(|| self.time.clone(), |millis| crate::time::Timestamp(millis).to_iso())
     }
 }
 
-/// Whether a line says what it is to say about its place.
+/// Returns true if a line already has the id and parent that it must have.
 fn is_placed(laid: &Laid, object: &Object<'_>) -> bool {
     let says_parent = match object.get("parentId") {
         None => false,
-        Some(said) if said.get() == "null" => laid.parent.is_none(),
-        Some(said) => crate::json::object::text(said).as_deref() == laid.parent.as_deref(),
+        Some(written) if written.get() == "null" => laid.parent.is_none(),
+        Some(written) => crate::json::object::text(written).as_deref() == laid.parent.as_deref(),
     };
     says_parent && object.text("id").is_some_and(|id| id == laid.id)
 }
 
-/// An entry that stands where it stood and that no model sees.
+/// Returns an entry in the same place that no model sees.
 fn removed(laid: &Laid, object: &Object<'_>) -> String {
     let mut data = Object::default();
     data.put("entry", object);
@@ -274,7 +273,7 @@ fn removed(laid: &Laid, object: &Object<'_>) -> String {
     let message = object.get("message").and_then(|message| Object::read(message.get()));
     let word = |name: &str| message.as_ref()?.text(name).map(Cow::into_owned);
     match (word("role").as_deref(), word("provider"), word("model")) {
-        // The model that answered stays the one in use.
+        // The answering model stays the one in use.
         (Some("assistant"), Some(provider), Some(model)) => {
             line.put("type", &"model_change");
             line.put("provider", &provider);

@@ -5,7 +5,8 @@ pub mod native;
 pub mod openclaw;
 mod plain;
 
-/// A name as text. Bytes that are not UTF-8 are spelled out, so that two names stay two.
+/// Returns a name as text. Bytes that are not UTF-8 are escaped, so that different names stay
+/// different.
 fn spelled(name: &[u8]) -> String {
     let mut text = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {

@@ -1,5 +1,5 @@
-//! Sessions that runtimes write straight into a ledger. They are lines as pi and OpenClaw write them,
-//! so they read the same; only no file of theirs is ever looked for.
+//! Sessions that runtimes write directly into a ledger. Their lines have the shape of pi's and
+//! OpenClaw's, so they decode the same way; no file is ever searched for.
 
 use super::openclaw::OpenClaw;
 use crate::context::Rules;
@@ -78,14 +78,14 @@ impl Format for Native {
     }
 }
 
-/// The path under which a session is kept; no such file exists. `None` if an id is empty or too long
-/// to be given back as a file.
+/// Returns the path that names a session in the ledger; no such file exists. `None` if an id is
+/// empty or too long for a file name.
 pub fn transcript_path(agent: &str, session: &str) -> Option<String> {
     let (agent, session) = (rows::file_name(agent)?, rows::file_name(session)?);
     Some(format!("agents/{agent}/sessions/{session}.jsonl"))
 }
 
-/// The path under which an agent's keys are kept; no such file exists.
+/// Returns the path that names an agent's keys in the ledger; no such file exists.
 pub fn index_path(agent: &str) -> Option<String> {
     Some(format!("agents/{}/sessions/sessions.json", rows::file_name(agent)?))
 }

@@ -1,14 +1,14 @@
-//! Whole files of plain text: notes, outputs of tools.
+//! Decodes whole files of plain text: notes, outputs of tools.
 
 use std::borrow::Cow;
 
 use crate::entry::{Block, Entry};
 use crate::problem::{Problem, ProblemKind};
 
-/// How far into a file a NUL byte shows that it holds no text; the same sign that grep goes by.
+/// The number of bytes in which a NUL byte marks a file as binary, as in grep.
 const BINARY_PROBE: usize = 8 << 10;
 
-/// The text of a file, or `None` if it holds none; the entry says what was odd about it.
+/// Returns the text of a file, or `None` if it is binary; adds oddities to the entry.
 pub(super) fn text<'a>(entry: &mut Entry<'a>, bytes: &'a [u8], what: &str) -> Option<Cow<'a, str>> {
     let head = bytes.get(..BINARY_PROBE).unwrap_or(bytes);
     if memchr::memchr(0, head).is_some() {

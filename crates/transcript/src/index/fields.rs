@@ -1,45 +1,45 @@
-//! The fields of a session's entry in an index, as OpenClaw's releases write them: one list.
+//! The fields of a session's entry in an index, as OpenClaw's releases write them, in one list.
 
 /// A field of an index entry.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
     /// Its name, as written.
     pub name: &'static str,
-    /// What it is about.
+    /// The topic of the field.
     pub group: Group,
-    /// What it may hold.
+    /// The type of its value.
     pub holds: Holds,
 }
 
-/// What a field is about.
+/// The topic of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
-    /// Which session it is.
+    /// The identity of the session.
     Identity,
-    /// What has become of it.
+    /// The state of the session.
     State,
-    /// Who started it.
+    /// The session that started it.
     Spawn,
-    /// Where messages come from and go to.
+    /// The source and destination of messages.
     Routing,
-    /// How messages are taken and answered.
+    /// The rules for accepting and answering messages.
     Policy,
-    /// Which model answers, and how.
+    /// The model and its settings.
     Model,
     /// Tokens and cost.
     Tokens,
     /// Compaction and memory flushes.
     Memory,
-    /// When things happened.
+    /// Times of events.
     Times,
-    /// Bookkeeping of the agent's own machinery.
+    /// Internal bookkeeping of the agent.
     Machinery,
-    /// What the prompt was made of; large, and of no use without it.
+    /// The parts of the prompt; large, and useless without the prompt.
     Report,
 }
 
 impl Group {
-    /// Whether a change is worth a line in the journal.
+    /// Returns true if the journal records a change of such a field.
     pub fn is_noted(self) -> bool {
         matches!(
             self,
@@ -48,16 +48,16 @@ impl Group {
     }
 }
 
-/// What a field may hold.
+/// The type of a field's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
-    /// A text.
+    /// Text.
     Text,
     /// One of these words.
     Word(&'static [&'static str]),
     /// A number.
     Number,
-    /// Yes or no.
+    /// True or false.
     Flag,
     /// Milliseconds since 1970; the spec's older shape has ISO text.
     Time,
@@ -67,18 +67,18 @@ pub enum Holds {
     List,
     /// An object.
     Object,
-    /// Whatever the agent likes.
+    /// Any value.
     Any,
 }
 
-/// The field of that name.
+/// Returns the field with this name.
 pub fn field(name: &str) -> Option<&'static Field> {
     FIELDS.iter().find(|field| field.name == name)
 }
 
 macro_rules! fields {
     ($($group:ident { $($name:literal: $holds:expr,)+ })+) => {
-        /// Every field that is understood.
+        /// Every field that quipu reads.
         pub static FIELDS: &[Field] = &[
             $($(Field { name: $name, group: Group::$group, holds: $holds },)+)+
         ];

@@ -1,5 +1,5 @@
-//! A JSON object whose values stay as they were written, in their order. What a message says is
-//! changed field by field; numbers keep their digits, and nesting of any depth costs nothing.
+//! A JSON object whose values stay as they were written, in their order. Messages are changed field
+//! by field, so numbers keep their digits, and deep nesting costs nothing.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,39 +10,39 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::Key;
 
-/// A value as written, here or in the record.
+/// A value as written, owned or borrowed from the record.
 pub(crate) type Json<'a> = Cow<'a, RawValue>;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
 
 impl<'a> Object<'a> {
-    /// Reads an object; `None` if it is none.
+    /// Reads an object; returns `None` for any other JSON value.
     pub(crate) fn read(json: &'a str) -> Option<Object<'a>> {
         serde_json::from_str(json).ok()
     }
 
-    /// The value of a field. The last of repeated ones counts.
+    /// Returns the value of a field; of repeated fields, the last one.
     pub(crate) fn get(&self, key: &str) -> Option<&RawValue> {
         self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| &**value)
     }
 
-    /// The value of a field that is there and not `null`.
+    /// Returns the value of a field that is present and not `null`.
     pub(crate) fn some(&self, key: &str) -> Option<&RawValue> {
         self.get(key).filter(|value| value.get() != "null")
     }
 
-    /// A field's text.
+    /// Returns the text of a field.
     pub(crate) fn text(&self, key: &str) -> Option<Cow<'_, str>> {
         text(self.get(key)?)
     }
 
-    /// Whether the field is there.
+    /// Returns true if the field is present.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 
-    /// Sets a field where it stands, or at the end.
+    /// Sets a field in place, or appends it.
     pub(crate) fn set(&mut self, key: &'static str, value: Json<'a>) {
         let place = self.0.iter().position(|(name, _)| name == key);
         let mut value = Some(value);
@@ -62,24 +62,24 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Sets a field to what serde makes of a value.
+    /// Sets a field to the serialized `value`.
     pub(crate) fn put(&mut self, key: &'static str, value: &impl Serialize) {
         if let Ok(value) = to_raw_value(value) {
             self.set(key, Cow::Owned(value));
         }
     }
 
-    /// Adds a field at the end, whether or not one of that name is there.
+    /// Appends a field, even if one of that name is present.
     pub(crate) fn push(&mut self, key: Cow<'a, str>, value: Json<'a>) {
         self.0.push((key, value));
     }
 
-    /// All fields as written, in their order.
+    /// Returns all fields as written, in their order.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, &RawValue)> {
         self.0.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// Takes a field away.
+    /// Removes and returns a field.
     pub(crate) fn take(&mut self, key: &str) -> Option<Json<'a>> {
         let mut taken = None;
         self.0.retain_mut(|(name, value)| {
@@ -91,7 +91,7 @@ impl<'a> Object<'a> {
         taken
     }
 
-    /// Gives a field another name, unless one of that name is there.
+    /// Renames a field, unless one named `to` is present.
     pub(crate) fn rename(&mut self, from: &str, to: &'static str) {
         if !self.has(to) {
             for (name, _) in &mut self.0 {
@@ -102,13 +102,13 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// The object as JSON.
+    /// Returns the object as JSON.
     pub(crate) fn json(&self) -> Option<Box<RawValue>> {
         to_raw_value(self).ok()
     }
 }
 
-/// A JSON string's text.
+/// Returns the text of a JSON string.
 pub(crate) fn text(value: &RawValue) -> Option<Cow<'_, str>> {
     let json = value.get();
     if !json.starts_with('"') {
@@ -120,7 +120,7 @@ pub(crate) fn text(value: &RawValue) -> Option<Cow<'_, str>> {
     }
 }
 
-/// The elements of a JSON list.
+/// Returns the elements of a JSON list.
 pub(crate) fn list(value: &RawValue) -> Option<Vec<&RawValue>> {
     value.get().starts_with('[').then(|| serde_json::from_str(value.get()).ok()).flatten()
 }

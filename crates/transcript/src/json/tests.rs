@@ -1,4 +1,4 @@
-//! Each promise of the lenient reading, on a struct that has a field of every kind.
+//! Tests each promise of the lenient reader, on a struct that has a field of every type.
 
 use super::*;
 use crate::entry::RawJson;
@@ -26,7 +26,7 @@ fields! {
     }
 }
 
-/// Reads a sample and hands it over with the names of its problems.
+/// Reads a sample and passes it to `look` with the names of its problems.
 #[track_caller]
 fn check(json: &str, look: impl FnOnce(Sample<'_>, Vec<String>)) {
     let mut odd = Odd::default();

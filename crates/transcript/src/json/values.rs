@@ -1,11 +1,11 @@
-//! The values that can be looked for: what each makes of each JSON type.
+//! The types that can be read, and how each converts each JSON type.
 
 use std::borrow::Cow;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess};
 use serde_json::value::RawValue;
 
-use super::{Found, Lenient, Number, Odd, Value, skip_list, skip_object};
+use super::{Lenient, Number, Odd, Parsed, Value, skip_list, skip_object};
 use crate::entry::RawJson;
 use crate::problem::ProblemKind;
 use crate::time::Timestamp;
@@ -20,7 +20,7 @@ impl<'de> Lenient<'de> for Cow<'de, str> {
     }
 }
 
-/// A short text that some writers give as a number: an id, a version.
+/// A short text that some writers store as a number: an id, a version.
 #[derive(Debug, Clone)]
 pub(crate) struct Word<'a>(pub(crate) Cow<'a, str>);
 
@@ -42,19 +42,21 @@ impl<'de> Lenient<'de> for Word<'de> {
     }
 }
 
-/// A field whose `null` says something else than its absence: `Option<Nullable<T>>` is absent,
-/// null, or there.
+/// A field in which `null` and absence differ: `Option<Nullable<T>>` is absent, null, or a value.
 #[derive(Debug, Clone)]
 pub(crate) struct Nullable<T>(pub(crate) Option<T>);
 
 impl<'de, T: Lenient<'de>> Lenient<'de> for Nullable<T> {
     const PROBLEM: ProblemKind = T::PROBLEM;
 
-    fn read<D: Deserializer<'de>>(deserializer: D, odd: &mut Odd) -> Result<Found<Self>, D::Error> {
+    fn read<D: Deserializer<'de>>(
+        deserializer: D,
+        odd: &mut Odd,
+    ) -> Result<Parsed<Self>, D::Error> {
         Ok(match T::read(deserializer, odd)? {
-            Found::Value(value) => Found::Value(Nullable(Some(value))),
-            Found::Nothing => Found::Value(Nullable(None)),
-            Found::Unexpected => Found::Unexpected,
+            Parsed::Value(value) => Parsed::Value(Nullable(Some(value))),
+            Parsed::Null => Parsed::Value(Nullable(None)),
+            Parsed::Unexpected => Parsed::Unexpected,
         })
     }
 }
@@ -110,9 +112,9 @@ impl<'de> Lenient<'de> for RawJson<'de> {
     fn read<D: Deserializer<'de>>(
         deserializer: D,
         _odd: &mut Odd,
-    ) -> Result<Found<Self>, D::Error> {
+    ) -> Result<Parsed<Self>, D::Error> {
         let raw = <&'de RawValue>::deserialize(deserializer)?;
-        Ok(if raw.get() == "null" { Found::Nothing } else { Found::Value(RawJson::Borrowed(raw)) })
+        Ok(if raw.get() == "null" { Parsed::Null } else { Parsed::Value(RawJson::Borrowed(raw)) })
     }
 }
 
@@ -127,7 +129,7 @@ impl<'de, T: Lenient<'de>> Lenient<'de> for Vec<T> {
     }
 }
 
-/// Any value but null: only that it is there counts.
+/// Any value but null; only its presence counts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Present;
 
@@ -155,7 +157,7 @@ impl<'de> Lenient<'de> for Present {
     }
 }
 
-/// Text, unless it is empty: agents write `""` where they mean "none".
+/// Returns the text unless it is empty: agents write `""` for "none".
 pub(crate) fn non_empty(text: Option<Cow<'_, str>>) -> Option<Cow<'_, str>> {
     text.filter(|text| !text.is_empty())
 }

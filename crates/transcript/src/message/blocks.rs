@@ -1,4 +1,4 @@
-//! The pieces of a message: content as a string, a block or a list, and what a tool answered.
+//! Decodes the content of a message (a string, a block or a list) and the answers of tools.
 
 use std::borrow::Cow;
 
@@ -53,7 +53,7 @@ impl<'de> Lenient<'de> for Piece<'de> {
 }
 
 fields! {
-    /// Every field that a known block type uses.
+    /// All fields of the known block types.
     struct BlockFields<'a> {
         "type" => type_name: Cow<'a, str>,
         "text" => text: Cow<'a, str>,
@@ -104,7 +104,8 @@ impl<'a> BlockFields<'a> {
     }
 
     fn into_call(self) -> ToolCall<'a> {
-        // An OpenAI function call has both: `id` names the item, `call_id` is what results repeat.
+        // An OpenAI function call has both: `id` is the item's id, `call_id` is the id that results
+        // repeat.
         let is_openai = self.call_id.is_some();
         let id = if is_openai { first_id([self.call_id, self.id]) } else { first_id([self.id]) };
         ToolCall {
@@ -147,18 +148,18 @@ impl<'a> BlockFields<'a> {
     }
 }
 
-/// Whether a block of this type is what a tool answered. Server tools each have their own name
+/// Returns true if a block of this type is a tool's answer. Each server tool has its own type name
 /// for it (`web_search_tool_result`).
 fn is_result(type_name: &str) -> bool {
     matches!(type_name, "toolResult" | "function_call_output") || type_name.ends_with("tool_result")
 }
 
-/// The first id that is there and not empty.
+/// Returns the first id that is present and not empty.
 pub(super) fn first_id<'a, const N: usize>(ids: [Option<Word<'a>>; N]) -> Option<Cow<'a, str>> {
     ids.into_iter().flatten().map(|id| id.0).find(|id| !id.is_empty())
 }
 
-/// What a tool answered: a string, or a list of texts, pictures and references.
+/// The answer of a tool: a string, or a list of texts, pictures and references.
 #[derive(Debug, Default)]
 pub(crate) struct ResultBody<'a> {
     pub(super) text: Cow<'a, str>,
@@ -255,7 +256,7 @@ fields! {
     }
 }
 
-/// Where a picture comes from; only its media type is kept.
+/// The source of a picture; only its media type is kept.
 #[derive(Debug)]
 pub(crate) struct ImageSource<'a>(Option<Cow<'a, str>>);
 
@@ -267,7 +268,7 @@ fields! {
 }
 
 impl<'de> Lenient<'de> for ImageSource<'de> {
-    // A bare string is a URL, or the origin of something that is not a picture.
+    // A bare string is a URL, or the source of something other than a picture.
     fn from_text(_text: &str) -> Option<Self> {
         Some(ImageSource(None))
     }

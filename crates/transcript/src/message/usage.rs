@@ -1,4 +1,4 @@
-//! Tokens and cost, in the three shapes that agents write.
+//! Decodes tokens and cost in the three shapes that agents write.
 
 use std::borrow::Cow;
 
@@ -72,7 +72,7 @@ impl UsageFields<'_> {
 }
 
 fields! {
-    /// Tokens written to the cache, by how long they stay.
+    /// Tokens written to the cache, by lifetime.
     struct CacheCreation {
         "ephemeral_5m_input_tokens" => for_minutes: u64,
         "ephemeral_1h_input_tokens" => for_hour: u64,

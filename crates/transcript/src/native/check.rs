@@ -1,7 +1,7 @@
-//! What the fields of an entry have to hold, so that everybody who reads it later understands it.
+//! Checks the fields of an entry, so that every later reader can decode it.
 //!
-//! Nothing is refused that a release of pi or OpenClaw writes; fields that are not in these lists may
-//! hold anything, and `null` is the same as nothing.
+//! Nothing that a release of pi or OpenClaw writes is refused. Fields that are not in these lists
+//! may hold anything, and `null` counts as absent.
 
 use serde_json::value::RawValue;
 
@@ -9,32 +9,32 @@ use super::Refusal;
 use crate::json::object::{Object, list, text};
 use crate::time::Timestamp;
 
-/// What a value has to be.
+/// The required type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Is {
+pub(super) enum ValueType {
     Text,
     Object,
     Flag,
     Number,
-    /// A number of tokens: whole, and not below zero.
+    /// A number of tokens: a whole number, zero or more.
     Tokens,
     /// Text, or a list of blocks.
     Content,
-    /// What an answer took, in tokens and money.
+    /// The usage of an answer, in tokens and money.
     Usage,
 }
 
-/// How the sentence about a field ends that is refused: what it is, or what is wrong with it.
-type Wrong = &'static str;
+/// The end of the error message about a field: the rule that its value breaks.
+type BrokenRule = &'static str;
 
-use Is::{Content, Flag, Number, Text, Tokens, Usage};
+use ValueType::{Content, Flag, Number, Text, Tokens, Usage};
 
-/// Names of fields, and what they have to be.
-type Known = &'static [(&'static str, Is)];
+/// Names of fields, with the required type of each.
+type FieldTypes = &'static [(&'static str, ValueType)];
 
-/// Every type, with the fields that it cannot do without, and those that it may have.
-const TYPES: &[(&str, Known, Known)] = &[
-    ("message", &[("message", Is::Object)], &[]),
+/// Every entry type, with its required and its optional fields.
+const TYPES: &[(&str, FieldTypes, FieldTypes)] = &[
+    ("message", &[("message", ValueType::Object)], &[]),
     ("model_change", &[("provider", Text), ("modelId", Text)], &[]),
     ("thinking_level_change", &[("thinkingLevel", Text)], &[]),
     (
@@ -61,8 +61,8 @@ const TYPES: &[(&str, Known, Known)] = &[
     ("reset", &[], &[]),
 ];
 
-/// Roles of messages, whether their content may be left out, and the fields that they may have.
-const ROLES: &[(&str, bool, Known)] = &[
+/// Every message role, with true if `content` may be absent, and its optional fields.
+const ROLES: &[(&str, bool, FieldTypes)] = &[
     ("user", false, &[]),
     (
         "assistant",
@@ -86,10 +86,10 @@ const ROLES: &[(&str, bool, Known)] = &[
     ),
 ];
 
-/// Why a session was reset, in OpenClaw's words.
+/// Reasons for a reset, in OpenClaw's words.
 const RESETS: &[&str] = &["new", "reset", "idle", "daily", "cron-stale"];
 
-/// Where usage tells numbers of tokens: pi's names, and those of the documents.
+/// Token counts in usage: pi's names, and those of OpenClaw's documents.
 const TOKENS: &[&str] = &[
     "input",
     "output",
@@ -106,43 +106,47 @@ const TOKENS: &[&str] = &[
     "cache_creation_input_tokens",
 ];
 
-/// Blocks that call a tool, and where other programs put the id of the call.
+/// Block types that call a tool.
 const CALLS: &[&str] =
     &["toolCall", "toolUse", "functionCall", "tool_call", "tool_use", "function_call"];
+
+/// Fields in which different programs store the id of a call.
 const CALL_IDS: &[&str] =
     &["id", "call_id", "toolCallId", "toolUseId", "tool_call_id", "tool_use_id"];
 
-impl Is {
+impl ValueType {
     pub(super) fn holds(self, value: &RawValue) -> bool {
         self.check(value).is_ok()
     }
 
-    fn check(self, value: &RawValue) -> Result<(), Wrong> {
+    fn check(self, value: &RawValue) -> Result<(), BrokenRule> {
         let json = value.get();
         let first = json.as_bytes().first();
-        let is = |holds: bool, should: Wrong| if holds { Ok(()) } else { Err(should) };
+        let require = |holds: bool, rule: BrokenRule| if holds { Ok(()) } else { Err(rule) };
         match self {
-            Is::Text => is(first == Some(&b'"'), "is text"),
-            Is::Object => is(first == Some(&b'{'), "is an object"),
-            Is::Flag => is(matches!(json, "true" | "false"), "is true or false"),
-            Is::Number => is(number(json).is_some(), "is a number"),
-            Is::Tokens => is(is_count(json), "is a whole number of tokens, not below zero"),
-            Is::Content => {
-                is(matches!(first, Some(b'"' | b'[')), "is text or a list of blocks")?;
+            ValueType::Text => require(first == Some(&b'"'), "must be text"),
+            ValueType::Object => require(first == Some(&b'{'), "must be an object"),
+            ValueType::Flag => require(matches!(json, "true" | "false"), "must be true or false"),
+            ValueType::Number => require(number(json).is_some(), "must be a number"),
+            ValueType::Tokens => {
+                require(is_count(json), "must be a whole number of tokens, zero or more")
+            }
+            ValueType::Content => {
+                require(matches!(first, Some(b'"' | b'[')), "must be text or a list of blocks")?;
                 blocks(value)
             }
-            Is::Usage => usage(value),
+            ValueType::Usage => usage(value),
         }
     }
 }
 
-/// The type of that name.
+/// Returns the known entry type with this name.
 pub(super) fn known_type(name: &str) -> Result<&'static str, Refusal> {
     let known = TYPES.iter().map(|(known, ..)| *known).find(|known| *known == name);
     known.ok_or_else(|| Refusal::UnknownType(short(name)))
 }
 
-/// The fields of an entry of that type.
+/// Checks the fields of an entry of this type.
 pub(super) fn fields(type_name: &'static str, object: &Object<'_>) -> Result<(), Refusal> {
     let Some((_, needs, may_have)) = TYPES.iter().find(|(name, ..)| *name == type_name) else {
         return Ok(());
@@ -154,18 +158,18 @@ pub(super) fn fields(type_name: &'static str, object: &Object<'_>) -> Result<(),
     check_all(type_name, object, may_have)
 }
 
-/// Fields that are there have to be what they are said to be.
-fn check_all(of: &'static str, object: &Object<'_>, fields: Known) -> Result<(), Refusal> {
+/// Checks the type of each field that is present.
+fn check_all(of: &'static str, object: &Object<'_>, fields: FieldTypes) -> Result<(), Refusal> {
     for (field, is) in fields {
         if let Some(Err(should)) = object.some(field).map(|value| is.check(value)) {
-            return Err(Refusal::Wrong { field, of: called(of), should });
+            return Err(Refusal::Wrong { field, of: display_name(of), should });
         }
     }
     Ok(())
 }
 
-/// What an entry of that type, or a message of that role, is called.
-fn called(name: &str) -> &'static str {
+/// Returns the name of an entry type or message role in error messages.
+fn display_name(name: &str) -> &'static str {
     match name {
         "model_change" => "a model change",
         "thinking_level_change" => "a change of the thinking level",
@@ -199,7 +203,7 @@ fn missing(type_name: &str) -> &'static str {
     }
 }
 
-/// A message; returns its role.
+/// Checks a message and returns its role.
 pub(super) fn message(message: &Object<'_>) -> Result<&'static str, Refusal> {
     let role = message.text("role").unwrap_or_default();
     let known = ROLES.iter().find(|(known, ..)| *known == role);
@@ -208,8 +212,8 @@ pub(super) fn message(message: &Object<'_>) -> Result<&'static str, Refusal> {
     };
     match message.get("content") {
         Some(content) => {
-            let checked = Is::Content.check(content);
-            let of = called(role);
+            let checked = ValueType::Content.check(content);
+            let of = display_name(role);
             checked.map_err(|should| Refusal::Wrong { field: "content", of, should })?;
         }
         None if *may_be_empty => {}
@@ -219,61 +223,65 @@ pub(super) fn message(message: &Object<'_>) -> Result<&'static str, Refusal> {
     if *role == "toolResult" && message.text("toolCallId").is_none_or(|id| id.is_empty()) {
         return Err(Refusal::Field("a tool result needs `toolCallId`"));
     }
-    if *role == "bashExecution" && !message.get("command").is_some_and(|is| Is::Text.holds(is)) {
+    if *role == "bashExecution"
+        && !message.get("command").is_some_and(|is| ValueType::Text.holds(is))
+    {
         return Err(Refusal::Field("a bash execution needs `command`"));
     }
     if message.some("timestamp").is_some_and(|time| !is_time(time)) {
-        let why = "`timestamp` of a message is milliseconds since 1970, or an ISO 8601 time";
+        let why = "`timestamp` of a message must be milliseconds since 1970, or an ISO 8601 time";
         return Err(Refusal::Field(why));
     }
     Ok(role)
 }
 
-/// Why a session starts over.
+/// Checks the reason of a reset.
 pub(super) fn reset(object: &Object<'_>) -> Result<(), Refusal> {
     let reason = object.text("reason").unwrap_or_default();
     match RESETS.contains(&&*reason) {
         true => Ok(()),
         false => {
-            Err(Refusal::Field("`reason` of a reset is new, reset, idle, daily or cron-stale"))
+            Err(Refusal::Field("`reason` of a reset must be new, reset, idle, daily or cron-stale"))
         }
     }
 }
 
-/// What a context edit puts in the place of something.
+/// Checks the replacement in a context edit.
 pub(super) fn replacement(object: &Object<'_>) -> Result<(), Refusal> {
     let is_good = object.get("replacement").is_some_and(|replacement| {
         let content = Object::read(replacement.get());
         let content = content.as_ref().and_then(|content| content.get("content"));
-        replacement.get() == "null" || content.is_some_and(|content| Is::Content.holds(content))
+        replacement.get() == "null"
+            || content.is_some_and(|content| ValueType::Content.holds(content))
     });
     match is_good {
         true => Ok(()),
         false => Err(Refusal::Field(
-            "`replacement` of a context edit is null, or an object with `content`",
+            "`replacement` of a context edit must be null, or an object with `content`",
         )),
     }
 }
 
-/// When an entry was written. JavaScript reads a text of digits as a year, and numbers are for
-/// messages alone.
+/// Checks the time of an entry. JavaScript parses a text of digits as a year, and only messages may
+/// have a number.
 pub(super) fn timestamp(time: &RawValue) -> Result<(), Refusal> {
     match text(time).is_some_and(|time| is_iso(&time)) {
         true => Ok(()),
-        false => Err(Refusal::Field("`timestamp` is no ISO 8601 time of the years 0 to 9999")),
+        false => Err(Refusal::Field("`timestamp` must be an ISO 8601 time of the years 0 to 9999")),
     }
 }
 
-/// Whether content is text, or blocks that say what they are.
-fn blocks(content: &RawValue) -> Result<(), Wrong> {
-    if Is::Text.holds(content) {
+/// Checks that content is text, or a list of blocks with types.
+fn blocks(content: &RawValue) -> Result<(), BrokenRule> {
+    if ValueType::Text.holds(content) {
         return Ok(());
     }
-    let no_block = "is text or a list of blocks, and a block is an object with a `type`";
+    let no_block = "must be text or a list of blocks, and a block must be an object with a `type`";
     for block in list(content).ok_or(no_block)? {
         let block = Object::read(block.get()).ok_or(no_block)?;
         let kind = block.text("type").filter(|kind| !kind.is_empty()).ok_or(no_block)?;
-        let is_text = |name: &&str| block.get(name).is_some_and(|value| Is::Text.holds(value));
+        let is_text =
+            |name: &&str| block.get(name).is_some_and(|value| ValueType::Text.holds(value));
         let is_name = |name: &&str| block.text(name).is_some_and(|name| !name.is_empty());
         match &*kind {
             "text" if !is_text(&"text") => return Err("has a text block without `text`"),
@@ -298,11 +306,11 @@ fn blocks(content: &RawValue) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn usage(value: &RawValue) -> Result<(), Wrong> {
-    let object = Object::read(value.get()).ok_or("is an object")?;
+fn usage(value: &RawValue) -> Result<(), BrokenRule> {
+    let object = Object::read(value.get()).ok_or("must be an object")?;
     for name in TOKENS {
         if object.some(name).is_some_and(|value| !is_count(value.get())) {
-            return Err("tells tokens that are no whole numbers, or below zero");
+            return Err("must count tokens in whole numbers, zero or more");
         }
     }
     let is_price = |json: &str| number(json).is_some_and(|price| price >= 0.0);
@@ -313,22 +321,22 @@ fn usage(value: &RawValue) -> Result<(), Wrong> {
         }),
         None => is_price(cost.get()),
     });
-    if is_good { Ok(()) } else { Err("tells costs that are no numbers, or below zero") }
+    if is_good { Ok(()) } else { Err("must have costs that are numbers, zero or more") }
 }
 
-/// A number that a computer can hold.
+/// Parses a finite number.
 fn number(json: &str) -> Option<f64> {
     let is_number = json.starts_with(|first: char| first == '-' || first.is_ascii_digit());
     is_number.then(|| json.parse().ok()).flatten().filter(|number: &f64| number.is_finite())
 }
 
-/// Whether it is a whole number that every reader of JSON takes for the same.
+/// Returns true for a whole number that every JSON parser reads exactly.
 fn is_count(json: &str) -> bool {
     json.bytes().all(|byte| byte.is_ascii_digit())
         && json.parse().is_ok_and(|number: u64| number <= 1 << 53)
 }
 
-/// Whether it is a time of a message: milliseconds, or text as in the documents.
+/// Returns true for the time of a message: milliseconds, or ISO text.
 fn is_time(time: &RawValue) -> bool {
     match text(time) {
         Some(time) => is_iso(&time),
@@ -336,17 +344,17 @@ fn is_time(time: &RawValue) -> bool {
     }
 }
 
-/// 9999-12-31T23:59:59.999Z, the latest time that every reader can say.
+/// 9999-12-31T23:59:59.999Z in milliseconds, the latest time that every reader can print.
 const LATEST: f64 = 253_402_300_799_999.0;
 
-/// Whether a text is a date of four digits' year, and what follows it.
+/// Returns true for a date with a four-digit year, with or without a time.
 fn is_iso(time: &str) -> bool {
     let is_year = |year: &str| year.len() == 4 && year.bytes().all(|byte| byte.is_ascii_digit());
     time.split_once('-').is_some_and(|(year, _)| is_year(year))
         && Timestamp::from_text(time).is_some()
 }
 
-/// Of a hostile name enough to recognise it.
+/// Shortens a name from untrusted input for an error message.
 fn short(name: &str) -> String {
     name.chars().take(40).collect()
 }

@@ -1,21 +1,21 @@
-//! Lines that the store writes of its own accord, and what it reads in or changes about written ones.
+//! Lines that the store itself writes, and reads and changes of lines that are written already.
 
 use std::borrow::Cow;
 
 use crate::json::object::Object;
 use crate::time::Timestamp;
 
-/// The id of an entry that was written.
+/// Returns the id of a written entry.
 pub fn id_in(line: &str) -> Option<String> {
     Object::read(line.trim_end())?.text("id").map(Cow::into_owned)
 }
 
-/// The thinking level that an entry sets.
+/// Returns the thinking level that an entry sets.
 pub fn thinking_level_in(line: &str) -> Option<String> {
     Object::read(line.trim_end())?.text("thinkingLevel").map(Cow::into_owned)
 }
 
-/// The header of a new session, with its newline.
+/// Returns the header line of a new session, with its newline.
 pub fn header(id: &str, cwd: Option<&str>, parent: Option<&str>, now: Timestamp) -> String {
     let mut object = Object::default();
     object.put("type", &"session");
@@ -29,8 +29,9 @@ pub fn header(id: &str, cwd: Option<&str>, parent: Option<&str>, now: Timestamp)
     object.json().map(|json| format!("{}\n", json.get())).unwrap_or_default()
 }
 
-/// A line with another parent, and with ids that it speaks of replaced; otherwise as it was.
-pub fn rehung(line: &str, parent: Option<&str>, first_kept: Option<&str>) -> Option<String> {
+/// Returns the line with another parent and, if given, another first kept entry; all else is
+/// unchanged.
+pub fn with_parent(line: &str, parent: Option<&str>, first_kept: Option<&str>) -> Option<String> {
     let mut object = Object::read(line.trim())?;
     object.put("parentId", &parent);
     if let Some(first_kept) = first_kept {
@@ -39,7 +40,8 @@ pub fn rehung(line: &str, parent: Option<&str>, first_kept: Option<&str>) -> Opt
     Some(format!("{}\n", object.json()?.get()))
 }
 
-/// A message that tells what was sent to a channel (R104): no model wrote it, and it costs nothing.
+/// Returns a message that mirrors a text sent to a channel (R104): no model wrote it, and it costs
+/// nothing.
 pub fn mirror(text: &str) -> String {
     serde_json::json!({
         "role": "assistant",

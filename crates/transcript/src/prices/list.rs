@@ -1,19 +1,18 @@
 //! The published prices, in US dollars for a million tokens.
 //!
-//! A model gets in when its maker's own page says what it costs; one whose price changed during
-//! its life gets the price of [`AS_OF`]. Whatever is wrong or missing here can be put right in the
-//! configuration.
+//! A model is listed once its maker's own page has the price. A model whose price changed has the
+//! price of [`AS_OF`]. The configuration can correct or add prices.
 
 use super::{Price, Rates};
 
-/// The day on which the list was last looked through.
+/// The day on which the list was last checked.
 pub const AS_OF: &str = "2026-11-15";
 
-/// Plain names of models, and what they cost.
+/// Plain names of models, and their prices.
 pub const LIST: &[(&[&str], Price)] = &[
     // Anthropic: platform.claude.com/docs/en/about-claude/pricing and …/build-with-claude/fast-mode.
-    // Writing to the cache costs 1.25 times the input, for an hour twice as much; reading a tenth,
-    // unless said otherwise.
+    // Writing to the cache costs 1.25 times the input, or twice the input for an hour; reading
+    // costs a tenth, unless a line below has another price.
     (&["claude-fable-5-1", "claude-mythos-5-1"], plain(claude(10.0, 50.0, 0.25))),
     (&["claude-fable-5", "claude-mythos-5"], plain(claude(10.0, 50.0, 1.0))),
     (&["claude-opus-5-5"], fast(claude(4.0, 20.0, 0.2), 2.0)),
@@ -66,8 +65,8 @@ pub const LIST: &[(&[&str], Price)] = &[
     (&["gpt-4o-mini"], plain(cached(0.15, 0.6, 0.075))),
     (&["o3"], plain(cached(2.0, 8.0, 0.5))),
     (&["o4-mini"], plain(cached(1.1, 4.4, 0.275))),
-    // Google: ai.google.dev/gemini-api/docs/pricing, paid tier, text. Storing a cache is billed by
-    // the hour and stands in no transcript.
+    // Google: ai.google.dev/gemini-api/docs/pricing, paid tier, text. Storing a cache costs money
+    // by the hour, which no transcript records.
     (
         &["gemini-3.1-pro", "gemini-3-pro"],
         long(cached(2.0, 12.0, 0.2), 200_000, cached(4.0, 18.0, 0.4)),
@@ -79,17 +78,17 @@ pub const LIST: &[(&[&str], Price)] = &[
     (&["gemini-2.5-flash-lite"], plain(cached(0.1, 0.4, 0.01))),
 ];
 
-/// Anthropic's way to charge for the cache.
+/// Returns Anthropic's rates, which derive cache writes from the input price.
 const fn claude(input: f64, output: f64, cache_read: f64) -> Rates {
     Rates { input, output, cache_read, cache_write: input * 1.25, cache_write_1h: input * 2.0 }
 }
 
-/// Nothing extra is charged for what is written to the cache.
+/// Returns rates without an extra charge for writing to the cache.
 const fn cached(input: f64, output: f64, cache_read: f64) -> Rates {
     Rates { input, output, cache_read, cache_write: input, cache_write_1h: input }
 }
 
-/// Writing to the cache costs 1.25 times the input, for however long.
+/// Returns rates with cache writes at 1.25 times the input, for any lifetime.
 const fn written(input: f64, output: f64, cache_read: f64) -> Rates {
     Rates {
         cache_write: input * 1.25,

@@ -1,13 +1,13 @@
-//! One model has many names: with a date, a region, a maker, a version of somebody's interface.
+//! Plain model names. One model has many names: with a date, a region, a maker or an API version.
 
-/// The plain name of a model: `us.anthropic.claude-sonnet-4-5-20250929-v1:0` and
-/// `anthropic/claude-sonnet-4.5` are `claude-sonnet-4-5`.
+/// Returns the plain name of a model: `us.anthropic.claude-sonnet-4-5-20250929-v1:0` and
+/// `anthropic/claude-sonnet-4.5` become `claude-sonnet-4-5`.
 pub(super) fn plain(model: &str) -> String {
     let lower = model.trim().to_ascii_lowercase();
-    // Routers put makers and regions before it.
+    // Routers put makers and regions before the name.
     let name = lower.rsplit('/').next().unwrap_or_default();
     let name = name.rsplit_once("anthropic.").map_or(name, |(_, name)| name);
-    // The size of the context window is no other model; nor is the effort that was asked for.
+    // A context window size or a reasoning effort does not make another model.
     let name = name.split(['[', '@', ':']).next().unwrap_or_default();
     let name = without_version(name);
     let name = without_date(name);
@@ -15,13 +15,13 @@ pub(super) fn plain(model: &str) -> String {
         .iter()
         .fold(name, |name, end| name.strip_suffix(end).unwrap_or(name));
     match name.strip_prefix("claude-") {
-        // Makers of routers like a point where Anthropic has a hyphen.
+        // Routers write a point where Anthropic has a hyphen.
         Some(rest) => format!("claude-{}", rest.replace('.', "-")),
         None => name.to_owned(),
     }
 }
 
-/// Without `-v1`, as Bedrock ends its names.
+/// Removes the `-v1` at the end of Bedrock's names.
 fn without_version(name: &str) -> &str {
     match name.rsplit_once("-v") {
         Some((front, version)) if is_number(version) => front,
@@ -29,7 +29,7 @@ fn without_version(name: &str) -> &str {
     }
 }
 
-/// Without `-20250929` or `-2025-04-14`.
+/// Removes a date such as `-20250929` or `-2025-04-14`.
 fn without_date(name: &str) -> &str {
     if let Some((front, date)) = name.rsplit_once('-')
         && date.len() == 8

@@ -1,27 +1,28 @@
-//! Walks one JSON value byte by byte, without recursion, and keeps a cleaned copy of it.
+//! Walks one JSON value byte by byte, without recursion, and builds a cleaned copy of it.
 //!
-//! The copy is what serde accepts and means the same: raw control characters are escaped, bytes that
-//! are not UTF-8 and halves of surrogate pairs become replacement characters, numbers that no `f64`
-//! holds and everything nested too deeply become `null`. A value that needs no cleaning is not
-//! copied. Broken JSON is never guessed at: the walk stops and says where.
+//! serde accepts the copy, and it means the same: raw control characters are escaped, bytes that
+//! are not UTF-8 and halves of surrogate pairs become replacement characters, numbers outside the
+//! range of `f64` and everything nested too deeply become `null`. A value that needs no cleaning is
+//! not copied. Broken JSON is never guessed at: the walk stops and returns the offset.
 
-/// Containers nested deeper than this become `null`. Below the 128 levels at which serde gives up.
+/// Containers nested deeper than this become `null`. It is below the 128 levels at which serde
+/// stops.
 const DEPTH_LIMIT: usize = 120;
 
-/// Raw control characters beyond so many become replacement characters: escapes are six bytes long,
+/// Raw control characters after this many become replacement characters: an escape has six bytes,
 /// and megabytes of NUL must not grow sixfold.
 const ESCAPE_LIMIT: usize = 1 << 16;
 
-/// How a walk ended.
+/// The end of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// The value is whole; it ends before this offset.
+    /// The value is complete; it ends before this offset.
     Whole(usize),
-    /// No JSON can go on at this offset. The line's length: the value is unfinished.
+    /// JSON cannot continue at this offset. The line's length means that the value is unfinished.
     Broken(usize),
 }
 
-/// What was cleaned, counted.
+/// Counts of cleaned places.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Oddities {
     pub(super) control_characters: usize,
@@ -41,37 +42,37 @@ impl Oddities {
     }
 }
 
-/// A walk over one value of a line. Walks of the same line share their memory, because a hostile
-/// line may need millions of short ones.
+/// A walk over one value of a line. Walks of one line share their memory, because a hostile line
+/// may need millions of short walks.
 pub(super) struct Scan<'l> {
     line: &'l [u8],
     start: usize,
     at: usize,
-    /// The cleaned copy, complete up to `copied` of the line.
+    /// The cleaned copy, complete up to offset `copied` of the line.
     copy: Vec<u8>,
     copied: usize,
     /// The open containers, outermost first: `{` or `[`.
     open: Vec<u8>,
-    /// What is known about each open container down to [`DEPTH_LIMIT`].
+    /// The state of each open container down to [`DEPTH_LIMIT`].
     members: Vec<Members>,
-    /// Where the part that becomes `null` began.
+    /// The start of the part that becomes `null`.
     deep_from: Option<usize>,
     last_closed: Option<(usize, usize)>,
     oddities: Oddities,
     walked: usize,
 }
 
-/// What is known about one open container.
+/// The state of one open container.
 #[derive(Clone, Copy)]
 struct Members {
     start: usize,
-    /// End of the last complete member, in the line.
+    /// The end of the last complete member, as an offset in the line.
     cut: usize,
-    /// The same place in the cleaned copy.
+    /// The same position in the cleaned copy.
     cut_in_copy: usize,
 }
 
-/// What may come next.
+/// The tokens that may come next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expect {
     Value,
@@ -82,11 +83,11 @@ enum Expect {
     CommaOrEnd,
 }
 
-/// The walk cannot go on; `at` says where.
+/// The walk cannot continue; `at` is the offset.
 struct Stuck;
 
 impl<'l> Scan<'l> {
-    /// A walk of `line` that has not begun.
+    /// Returns a walk of `line` that has not begun.
     pub(super) fn of(line: &'l [u8]) -> Scan<'l> {
         Scan {
             line,
@@ -103,7 +104,7 @@ impl<'l> Scan<'l> {
         }
     }
 
-    /// Walks the value that begins at `start`. What an earlier walk found is forgotten.
+    /// Walks the value that begins at `start`, and discards the results of earlier walks.
     pub(super) fn run(&mut self, start: usize) -> End {
         self.start = start;
         self.at = start;
@@ -122,22 +123,22 @@ impl<'l> Scan<'l> {
         }
     }
 
-    /// How many bytes all walks so far have passed.
+    /// Returns the number of bytes that all walks so far read.
     pub(super) fn walked(&self) -> usize {
         self.walked
     }
 
-    /// The object that was closed last: where it begins and ends.
+    /// Returns the start and end of the object that was closed last.
     pub(super) fn last_closed(&self) -> Option<(usize, usize)> {
         self.last_closed
     }
 
-    /// What was cleaned on the way.
+    /// Returns the counts of cleaned places.
     pub(super) fn oddities(&self) -> Oddities {
         self.oddities
     }
 
-    /// The value in a form that serde accepts, after a walk that ended [`End::Whole`].
+    /// Returns the value in a form that serde accepts, after a walk that ended [`End::Whole`].
     pub(super) fn cleaned(&mut self) -> &[u8] {
         if self.copied == self.start {
             return self.line.get(self.start..self.at).unwrap_or_default();
@@ -146,8 +147,8 @@ impl<'l> Scan<'l> {
         &self.copy
     }
 
-    /// An unfinished value closed into a whole one: its unfinished last member is left out. Inside a
-    /// list the whole unfinished element is, because half a tool call would look like a call.
+    /// Closes an unfinished value without its unfinished last member. In a list, the whole
+    /// unfinished element is left out, because half a tool call would look like a call.
     pub(super) fn closed(&mut self) -> &[u8] {
         let list = self.open.iter().position(|bracket| *bracket == b'[');
         let depth = list.map_or(self.members.len(), |list| list + 1).min(self.members.len());
@@ -287,7 +288,7 @@ impl<'l> Scan<'l> {
             }
             self.digits()?;
         }
-        // A number at the very end of an unfinished line may go on.
+        // A number at the very end of an unfinished line may continue.
         if self.peek().is_none() && !self.open.is_empty() {
             return Err(Stuck);
         }
@@ -295,7 +296,7 @@ impl<'l> Scan<'l> {
             let text = self.line.get(start..self.at).unwrap_or_default();
             let number: Option<f64> =
                 std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-            // Serde computes with less precision at the edge, so the edge itself is left to it.
+            // Serde is less precise at the limit of `f64`, so numbers near it are cleaned too.
             if !number.is_some_and(|number| number.abs() < 1.79e308) {
                 self.replace(start, self.at, b"null");
                 self.note(|oddities| oddities.out_of_range += 1);
@@ -421,7 +422,7 @@ impl<'l> Scan<'l> {
         self.line.get(self.at).copied()
     }
 
-    /// Counts, unless the place is inside the part that becomes `null` anyway.
+    /// Counts an oddity, unless it is inside a part that becomes `null`.
     fn note(&mut self, count: impl FnOnce(&mut Oddities)) {
         if self.deep_from.is_none() {
             count(&mut self.oddities);
@@ -442,7 +443,7 @@ impl<'l> Scan<'l> {
         self.copied = to;
     }
 
-    /// How long the copy is once it is complete up to where the walk stands.
+    /// Returns the length of the copy once it is complete up to the current offset.
     fn place_in_copy(&self) -> usize {
         self.copy.len() + self.at.saturating_sub(self.copied)
     }

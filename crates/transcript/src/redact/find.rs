@@ -1,4 +1,4 @@
-//! Where in a text a secret stands.
+//! Finds the secrets in a text.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -10,26 +10,26 @@ use super::rules::{Check, RULES, Rule};
 
 /// A secret in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundSecret {
     pub(super) at: Range<usize>,
-    /// Its place in [`RULES`].
+    /// The index of its rule in [`RULES`].
     pub(super) rule: usize,
 }
 
-/// What may stand before a word without being part of it: an escape, a change of colour, an encoded
+/// Text that may precede a word without being part of it: an escape, a colour change, an encoded
 /// character.
 const EDGE: &str = r"(?:(?-u:\b)|\\[nrtbf]|\x1b\[[0-9;]*m|%[0-9A-Fa-f]{2})";
 
-/// What names a secret instead of being one.
+/// Beginnings of values that refer to a secret and are none.
 const REFERENCES: &[&str] =
     &["process.env", "os.environ", "import.meta", "env.", "config.", "settings.", "self.", "this."];
 
-/// What a secret may be made of up to where a text was cut.
+/// The characters of a secret up to where a text was cut.
 const REST: &str = r"[A-Za-z0-9_.+/=-]*";
 
-/// The rules, ready to be used.
+/// The compiled rules.
 struct Compiled {
-    /// `None` never happens: the keywords are ours.
+    /// Never `None`, because the keywords are constants.
     keywords: Option<AhoCorasick>,
     of_keyword: Vec<usize>,
     patterns: Vec<Option<Regex>>,
@@ -47,7 +47,7 @@ static COMPILED: LazyLock<Compiled> = LazyLock::new(|| {
         let pattern = match rule.start {
             "" => return None,
             start if rule.is_word => format!("{EDGE}({start}{REST})$"),
-            // A key has lines.
+            // A private key has several lines.
             start => format!(r"({start}[A-Za-z0-9+/=\s-]*)$"),
         };
         Some((index, Regex::new(&pattern).ok()?))
@@ -60,7 +60,7 @@ static COMPILED: LazyLock<Compiled> = LazyLock::new(|| {
     }
 });
 
-/// A rule's pattern, with the secret as its first group.
+/// Returns the compiled pattern of a rule, with the secret as its first group.
 fn pattern(rule: &Rule) -> Option<Regex> {
     let has_group = Regex::new(rule.pattern).ok()?.captures_len() > 1;
     let edge = if rule.is_word { EDGE } else { "" };
@@ -73,8 +73,8 @@ fn pattern(rule: &Rule) -> Option<Regex> {
     .ok()
 }
 
-/// The secrets that the rules find, in no particular order; they may overlap.
-pub(super) fn by_rules(text: &str) -> Vec<Found> {
+/// Returns the secrets that the rules find, in no particular order; they may overlap.
+pub(super) fn by_rules(text: &str) -> Vec<FoundSecret> {
     let compiled = &*COMPILED;
     let mut asked = [false; RULES.len()];
     if let Some(keywords) = &compiled.keywords {
@@ -92,23 +92,23 @@ pub(super) fn by_rules(text: &str) -> Vec<Found> {
             if let Some(secret) = captures.get(1)
                 && rule.check.holds(secret.as_str())
             {
-                found.push(Found { at: secret.range(), rule: index });
+                found.push(FoundSecret { at: secret.range(), rule: index });
             }
         }
     }
     found
 }
 
-/// The beginning of a secret at the end of a text that was cut there.
-pub(super) fn cut(text: &str) -> Option<Found> {
+/// Returns the beginning of a secret at the end of a text that was cut there.
+pub(super) fn cut(text: &str) -> Option<FoundSecret> {
     COMPILED.cuts.iter().find_map(|(rule, pattern)| {
         let secret = pattern.captures(text)?.get(1)?;
-        Some(Found { at: secret.range(), rule: *rule })
+        Some(FoundSecret { at: secret.range(), rule: *rule })
     })
 }
 
-/// The same by the words before it.
-pub(super) fn cut_by_words(text: &str) -> Option<Found> {
+/// Returns the beginning of a secret at the end of a cut text, found by the words before it.
+pub(super) fn cut_by_words(text: &str) -> Option<FoundSecret> {
     static WORDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(
             r#"(?i)(?:password|passwd|passphrase|api[_-]?key|access[_-]?key|secret|token|credential|bearer)[A-Za-z0-9_-]{0,24}["'\\]{0,4}\s{0,4}[:=\s]\s{0,4}["'\\`]{0,4}([^\s"'\\`]+)$"#,
@@ -118,15 +118,15 @@ pub(super) fn cut_by_words(text: &str) -> Option<Found> {
     let secret = WORDS.as_ref()?.captures(text)?.get(1)?;
     let rule = RULES.len().checked_sub(1)?;
     let has_digit = secret.as_str().bytes().any(|byte| byte.is_ascii_digit());
-    has_digit.then(|| Found { at: secret.range(), rule })
+    has_digit.then(|| FoundSecret { at: secret.range(), rule })
 }
 
-/// Where secrets were masked before: our own names in our own brackets.
+/// Returns the placeholders of secrets that were masked before.
 pub(super) fn placeholders(text: &str) -> impl Iterator<Item = Range<usize>> {
     const OPENING: &str = "[redacted:";
     text.match_indices(OPENING).filter_map(move |(start, _)| {
         let behind = text.get(start + OPENING.len()..)?;
-        // No name is longer, and no number.
+        // No name or number is longer.
         let end = behind.bytes().take(64).position(|byte| byte == b']')?;
         let inside = behind.get(..end)?;
         let (name, number) = inside.split_once(':').unwrap_or((inside, "1"));
@@ -137,7 +137,7 @@ pub(super) fn placeholders(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Finds given words.
+/// Returns a finder for these words.
 pub(super) fn finder<'w>(words: impl Iterator<Item = &'w str>) -> Option<AhoCorasick> {
     AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(words).ok()
 }
@@ -161,7 +161,7 @@ impl Check {
     }
 }
 
-/// How many bits a character of it carries, by how often each occurs in it.
+/// Returns the Shannon entropy of the text in bits per character.
 fn entropy(text: &str) -> f64 {
     let mut counts = [0_u32; 256];
     for byte in text.bytes() {

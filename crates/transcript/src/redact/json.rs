@@ -1,6 +1,6 @@
 //! Masks secrets inside JSON, which stays JSON.
 //!
-//! Only strings that hold a secret are written anew; every other byte stays as it was.
+//! Only strings that hold a secret are rewritten; every other byte stays unchanged.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,14 +9,14 @@ use serde::de::IgnoredAny;
 
 use super::{Redactor, find, merge};
 
-/// Longer strings of nothing but the letters of base64 are pictures and the like.
+/// Longer strings, in bytes, with only base64 characters are binary data such as pictures.
 const BLOB: usize = 1024;
 
-/// A longer value is no secret that its key tells.
+/// A longer value, in bytes, is not masked because of its key alone.
 const LONGEST_VALUE: usize = 4096;
 
 impl Redactor {
-    /// A record without secrets. JSON stays JSON; what is none is masked as text.
+    /// Returns a record with secrets masked. JSON stays JSON; anything else is masked as text.
     pub fn mask_record<'t>(&mut self, record: &'t [u8]) -> Cow<'t, [u8]> {
         if let Ok(text) = std::str::from_utf8(record) {
             return match self.mask_json(text) {
@@ -32,7 +32,7 @@ impl Redactor {
         Cow::Owned(masked)
     }
 
-    /// JSON without secrets. Text that is no JSON is masked as text.
+    /// Returns JSON with secrets masked. Text that is not JSON is masked as text.
     pub fn mask_json<'t>(&mut self, json: &'t str) -> Cow<'t, str> {
         if serde_json::from_str::<IgnoredAny>(json).is_err() {
             return self.mask(json);
@@ -53,7 +53,8 @@ impl Redactor {
         Cow::Owned(masked)
     }
 
-    /// One string with its quotes, if it holds a secret. The key before it may tell.
+    /// Returns one string with its quotes, masked, if it holds a secret. The key may mark it as
+    /// one.
     fn mask_string(&mut self, quoted: &str, key: Option<&str>) -> Option<String> {
         let inner = quoted.get(1..quoted.len().checked_sub(1)?)?;
         if inner.len() > BLOB && is_blob(inner) {
@@ -62,7 +63,7 @@ impl Redactor {
         let text: Cow<'_, str> = if inner.contains('\\') {
             match serde_json::from_str::<String>(quoted) {
                 Ok(text) => Cow::Owned(text),
-                // Half of a surrogate pair: nothing that a string can hold.
+                // Half of a surrogate pair, which a Rust string cannot hold.
                 Err(_) => return self.mask_escaped(inner),
             }
         } else {
@@ -74,8 +75,8 @@ impl Redactor {
             && may_tell(key)
         {
             let start = key.len() + 2;
-            let said = format!("{key}=\"{text}\"");
-            found.extend(find::by_rules(&said).into_iter().filter_map(|mut found| {
+            let assignment = format!("{key}=\"{text}\"");
+            found.extend(find::by_rules(&assignment).into_iter().filter_map(|mut found| {
                 let end = found.at.end.min(start + text.len());
                 found.at = found.at.start.max(start).checked_sub(start)?..end.checked_sub(start)?;
                 (!found.at.is_empty()).then_some(found)
@@ -88,11 +89,11 @@ impl Redactor {
         }
     }
 
-    /// Masks what stands between quotes without undoing its escapes.
+    /// Masks the text between quotes without decoding its escapes.
     fn mask_escaped(&mut self, inner: &str) -> Option<String> {
         let mut found = self.find(inner);
         for secret in &mut found {
-            // An escape is one thing.
+            // An escape is masked whole or not at all.
             let before = &inner.as_bytes()[..secret.at.end];
             let slashes = before.iter().rev().take_while(|byte| **byte == b'\\').count();
             if slashes % 2 == 1 {
@@ -106,7 +107,7 @@ impl Redactor {
     }
 }
 
-/// Whether a key is one that a secret may be kept under.
+/// Returns true if secrets may be stored under this key.
 fn may_tell(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     ["pass", "secret", "token", "key", "auth", "cred"].iter().any(|word| key.contains(word))
@@ -120,9 +121,9 @@ fn is_blob(text: &str) -> bool {
 
 /// A string in JSON.
 struct JsonString {
-    /// With its quotes.
+    /// The range of the string, with its quotes.
     at: Range<usize>,
-    /// The key that it is the value of, with its quotes.
+    /// The range of its key, with its quotes.
     key: Option<Range<usize>>,
 }
 
@@ -133,7 +134,7 @@ impl JsonString {
     }
 }
 
-/// The strings in JSON that is known to be some.
+/// Iterates over the strings of valid JSON.
 struct Strings<'t> {
     bytes: &'t [u8],
     at: usize,

@@ -1,13 +1,13 @@
 //! Masks secrets: keys, tokens and passwords that ended up in a transcript.
 //!
-//! [`RULES`] says what is a secret. A secret becomes `[redacted:<rule>:<number>]`. Each rule counts
-//! from 1, in the order in which a [`Redactor`] first met the secrets; the same secret always has the
-//! same number, so a reader still sees which places speak of the same one.
+//! [`RULES`] lists the kinds of secrets. A secret becomes `[redacted:<rule>:<number>]`. Each rule
+//! counts from 1, in the order in which a [`Redactor`] first met the secrets; the same secret
+//! always has the same number, so a reader still sees which places hold the same one.
 //!
-//! Some secrets are told only by the words around them (`password: …`). Whoever has time shows a
-//! redactor everything once before what it returns is used: then such a secret is masked wherever it
-//! stands, also where nothing around it tells. What no rule knows stays; redacting is a help, not a
-//! promise.
+//! Some secrets are recognized only by the text around them (`password: …`). A caller can pass all
+//! texts to a redactor once before it uses the results: then such a secret is masked everywhere,
+//! even where the text around it has no hint. A secret that no rule matches stays; redacting helps
+//! and guarantees nothing.
 
 mod find;
 mod json;
@@ -19,39 +19,40 @@ use std::collections::{BTreeMap, HashMap};
 
 use aho_corasick::AhoCorasick;
 
-use self::find::Found;
+use self::find::FoundSecret;
 pub use self::rules::{Check, RULES, Rule};
 
-/// Shorter secrets are masked where a rule finds them, and nowhere else: they may be ordinary words.
+/// Secrets shorter than this, in bytes, are masked only where a rule finds them: they may be
+/// ordinary words.
 const MEMORABLE: usize = 8;
 
-/// Texts that end in `…`, or are as long as this, may have been cut in the middle of a secret.
+/// Texts that end in `…`, or have this many bytes, may have been cut in the middle of a secret.
 const MAY_BE_CUT: usize = 100;
 
-/// What a cut secret still has to share with a known one.
+/// The number of bytes that a cut secret must share with a known one.
 const TELLING: usize = 4;
 
-/// Masks secrets, and knows those that it has met.
+/// Masks secrets, and remembers those that it has met.
 #[derive(Debug, Default)]
 pub struct Redactor {
     /// Each secret, with its rule and its number.
     known: HashMap<String, (usize, u32)>,
     counts: BTreeMap<usize, u32>,
-    /// Finds those of `known` that are worth it, …
+    /// Finds the secrets of `known` that are long enough.
     finder: Option<AhoCorasick>,
-    /// … in this order.
+    /// The rule and number of each pattern of `finder`.
     found_by_finder: Vec<(usize, u32)>,
-    /// How many secrets were known when it was made.
+    /// The number of known secrets when `finder` was built.
     finder_knows: usize,
 }
 
 impl Redactor {
-    /// One that knows nothing yet.
+    /// Returns a redactor that knows no secrets yet.
     pub fn new() -> Redactor {
         Redactor::default()
     }
 
-    /// Makes sure that every secret met so far is found wherever it stands.
+    /// Rebuilds the finder, so that every secret met so far is found everywhere.
     pub fn settle(&mut self) {
         if self.finder_knows == self.known.len() {
             return;
@@ -63,34 +64,34 @@ impl Redactor {
         self.found_by_finder = memorable.into_iter().map(|(_, name)| *name).collect();
     }
 
-    /// How many different secrets of each kind were met.
+    /// Returns the number of different secrets of each kind that were met.
     pub fn met(&self) -> impl Iterator<Item = (&'static str, u32)> + '_ {
         self.counts.iter().filter_map(|(rule, count)| Some((RULES.get(*rule)?.name, *count)))
     }
 
-    /// The text without secrets.
+    /// Returns the text with secrets masked.
     pub fn mask<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
         let found = self.find(text);
         self.replace(text, &found)
     }
 
-    /// The same for a text that somebody may have cut: the beginning of a secret at its end is
-    /// masked too.
+    /// Returns a text that may be cut with secrets masked, including the beginning of a secret at
+    /// its end.
     pub fn mask_cut<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
         if !text.ends_with('…') && text.len() < MAY_BE_CUT {
             return self.mask(text);
         }
         let body = text.trim_end_matches('…');
         let ellipsis = &text[body.len()..];
-        // Unless a whole secret ends there, what is known goes first: the rest of one would be a
-        // secret of its own.
+        // Known secrets are searched first, unless a complete secret ends there: the rest of one
+        // would look like a secret of its own.
         let found = self.find(body);
         let whole = found.last().filter(|found| found.at.end == body.len());
         let is_rest = |start: usize| match whole {
-            Some(Found { at, .. }) if start == at.start => {
+            Some(FoundSecret { at, .. }) if start == at.start => {
                 !self.known.contains_key(&body[at.clone()])
             }
-            Some(Found { at, .. }) => start < at.start,
+            Some(FoundSecret { at, .. }) => start < at.start,
             None => true,
         };
         if let Some((start, (rule, number))) =
@@ -99,7 +100,7 @@ impl Redactor {
             let head = self.mask(&body[..start]);
             return Cow::Owned(format!("{head}{}{ellipsis}", placeholder(rule, number)));
         }
-        // What was masked is no beginning of anything.
+        // A placeholder is not the beginning of a secret.
         let placeholder = find::placeholders(body).last().map_or(0, |place| place.end);
         let end = found.last().map_or(0, |found| found.at.end).max(placeholder);
         let cut = find::cut(&body[end..]).or_else(|| find::cut_by_words(&body[end..]));
@@ -113,7 +114,7 @@ impl Redactor {
         }
     }
 
-    /// Where a text ends with the beginning of a known secret.
+    /// Returns where a text ends with the beginning of a known secret.
     fn cut_known(&self, text: &str) -> Option<(usize, (usize, u32))> {
         let cut = |(secret, name): (&String, &(usize, u32))| {
             let end = (TELLING..secret.len().min(text.len() + 1))
@@ -124,7 +125,7 @@ impl Redactor {
         self.known.iter().filter_map(cut).min()
     }
 
-    /// Texts that stand one after the other: a secret may go on in the next one.
+    /// Masks consecutive texts; a secret may continue in the next one.
     pub fn mask_parts<'t>(&mut self, parts: &[&'t str]) -> Vec<Cow<'t, str>> {
         let mut masked: Vec<Cow<'t, str>> = Vec::with_capacity(parts.len());
         if parts.len() < 2 {
@@ -133,7 +134,7 @@ impl Redactor {
         }
         let whole = parts.concat();
         let mut found = self.find(&whole);
-        // What ends with a part ends there, although the next one would go on with it.
+        // A secret that ends with a part ends there, even if the next part would extend it.
         let mut start = 0;
         for part in parts {
             found.extend(self.find(part).into_iter().map(|mut found| {
@@ -148,14 +149,14 @@ impl Redactor {
             let end = start + part.len();
             let mut text = String::new();
             let mut at = start;
-            for Found { at: secret, rule } in
+            for FoundSecret { at: secret, rule } in
                 found.iter().filter(|found| found.at.start < end && found.at.end > start)
             {
                 text.push_str(&whole[at..secret.start.max(at)]);
                 if secret.start >= start {
                     text.push_str(&self.name(&whole[secret.clone()], *rule));
                 }
-                // Each part of it is a secret of its own where it stands alone.
+                // Each part of the secret is masked as a secret of its own.
                 let here = secret.start.max(start)..secret.end.min(end);
                 if here != *secret {
                     self.name(&whole[here], *rule);
@@ -173,18 +174,18 @@ impl Redactor {
         masked
     }
 
-    /// Where secrets stand, in order and apart from each other.
-    fn find(&mut self, text: &str) -> Vec<Found> {
+    /// Returns the secrets in order, without overlaps.
+    fn find(&mut self, text: &str) -> Vec<FoundSecret> {
         if text.len() < MEMORABLE {
             return Vec::new();
         }
-        // New secrets are looked for as well, but not at the price of a new finder for each.
+        // New secrets are searched for too, but the finder is not rebuilt for each.
         if self.known.len() > self.finder_knows * 2 + 16 {
             self.settle();
         }
         let mut found = find::by_rules(text);
         if let Some(finder) = &self.finder {
-            found.extend(finder.find_iter(text).map(|at| Found {
+            found.extend(finder.find_iter(text).map(|at| FoundSecret {
                 at: at.range(),
                 rule: self.found_by_finder[at.pattern().as_usize()].0,
             }));
@@ -192,13 +193,13 @@ impl Redactor {
         apart_from_placeholders(text, merge(found))
     }
 
-    fn replace<'t>(&mut self, text: &'t str, found: &[Found]) -> Cow<'t, str> {
+    fn replace<'t>(&mut self, text: &'t str, found: &[FoundSecret]) -> Cow<'t, str> {
         if found.is_empty() {
             return Cow::Borrowed(text);
         }
         let mut masked = String::with_capacity(text.len());
         let mut at = 0;
-        for Found { at: secret, rule } in found {
+        for FoundSecret { at: secret, rule } in found {
             masked.push_str(&text[at..secret.start]);
             masked.push_str(&self.name(&text[secret.clone()], *rule));
             at = secret.end;
@@ -207,7 +208,7 @@ impl Redactor {
         Cow::Owned(masked)
     }
 
-    /// What stands in a secret's place.
+    /// Returns the placeholder of a secret.
     fn name(&mut self, secret: &str, rule: usize) -> String {
         let (rule, number) = match self.known.get(secret) {
             Some(name) => *name,
@@ -226,8 +227,8 @@ fn placeholder(rule: usize, number: u32) -> String {
     format!("[redacted:{}:{number}]", RULES[rule].name)
 }
 
-/// What is left of secrets beside placeholders: one that was masked is not masked again.
-fn apart_from_placeholders(text: &str, found: Vec<Found>) -> Vec<Found> {
+/// Removes the placeholders from found ranges: a masked secret is not masked again.
+fn apart_from_placeholders(text: &str, found: Vec<FoundSecret>) -> Vec<FoundSecret> {
     if found.is_empty() {
         return found;
     }
@@ -236,34 +237,34 @@ fn apart_from_placeholders(text: &str, found: Vec<Found>) -> Vec<Found> {
         return found;
     }
     let mut left = Vec::with_capacity(found.len());
-    for Found { at, rule } in found {
+    for FoundSecret { at, rule } in found {
         let mut start = at.start;
         let inside =
             placeholders.iter().filter(|place| place.start < at.end && place.end > at.start);
         for place in inside {
             if place.start > start {
-                left.push(Found { at: start..place.start, rule });
+                left.push(FoundSecret { at: start..place.start, rule });
             }
             start = place.end;
         }
         if start < at.end {
-            left.push(Found { at: start..at.end, rule });
+            left.push(FoundSecret { at: start..at.end, rule });
         }
     }
     left
 }
 
-/// Whether a secret is told by itself, so that it can be looked for everywhere.
+/// Returns true if a secret is long and distinct enough to be searched for everywhere.
 fn is_memorable(secret: &str) -> bool {
     secret.len() >= MEMORABLE
         && secret.bytes().any(|byte| byte.is_ascii_digit())
         && secret.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
-/// In order; those that overlap become one, named by the rule that comes first in the list.
-fn merge(mut found: Vec<Found>) -> Vec<Found> {
+/// Sorts the secrets; overlapping ones become one, named by the rule that comes first in the list.
+fn merge(mut found: Vec<FoundSecret>) -> Vec<FoundSecret> {
     found.sort_by_key(|found| (found.at.start, found.rule));
-    let mut merged: Vec<Found> = Vec::with_capacity(found.len());
+    let mut merged: Vec<FoundSecret> = Vec::with_capacity(found.len());
     for next in found {
         match merged.last_mut() {
             Some(last) if next.at.start < last.at.end => {

@@ -1,45 +1,45 @@
-//! The secrets that are known: one list, in the manner of gitleaks.
+//! The list of known secrets, in the manner of gitleaks.
 //!
-//! A rule is asked only where one of its keywords stands, so a text without any costs one pass. The
-//! first rule of the list that fits names the secret, so the exact ones come first and those that
-//! go by what stands around it last.
+//! A rule runs only if one of its keywords is in the text, so a text without any costs one pass.
+//! The first matching rule names the secret, so exact rules come first and those that depend on the
+//! text around a secret come last.
 
-/// What a kind of secret looks like.
+/// The description of one kind of secret.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
-    /// What it is called in a placeholder.
+    /// Its name in a placeholder.
     pub name: &'static str,
-    /// One of these stands in every text that holds such a secret, in upper or lower case. Without
-    /// any, every text is looked at.
+    /// Keywords, case-insensitive. A text with such a secret holds at least one. Without keywords,
+    /// the rule runs on every text.
     pub keywords: &'static [&'static str],
-    /// What the secret looks like; the group, if there is one, is the secret itself.
+    /// The pattern of the secret; the group, if there is one, is the secret itself.
     pub pattern: &'static str,
-    /// It begins where a word does.
+    /// True if it begins at a word boundary.
     pub is_word: bool,
-    /// How its first characters look where a text was cut in the middle of it. Empty if nothing
-    /// but the words around it tell.
+    /// The pattern of its first characters where a text was cut. Empty if only the text around it
+    /// reveals the secret.
     pub start: &'static str,
-    /// What else has to be true of it.
+    /// A further condition.
     pub check: Check,
-    /// What it may stand in: before, the secret in two parts (so that no scanner takes this list for
-    /// a leak), after.
+    /// A sample text: before, the secret in two parts (so that no scanner takes this list for a
+    /// leak), after.
     pub sample: (&'static str, [&'static str; 2], &'static str),
 }
 
-/// What else has to be true of a secret.
+/// A further condition on a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
-    /// Nothing: its shape is enough.
+    /// No further condition.
     None,
-    /// It looks random: more than so many hundredths of a bit for each character, and both letters
-    /// and digits.
+    /// It looks random: more than this many hundredths of a bit per character, and both letters and
+    /// digits.
     Random(u32),
-    /// It is no name of a variable or gap to be filled in.
+    /// It is not a variable name or a blank to fill in.
     Literal,
 }
 
 impl Rule {
-    /// A text that holds such a secret, and the secret.
+    /// Returns a sample text with such a secret, and the secret.
     pub fn sample(&self) -> (String, String) {
         let (before, secret, after) = self.sample;
         let secret = secret.concat();
@@ -47,7 +47,7 @@ impl Rule {
     }
 }
 
-/// A secret that its own first characters give away.
+/// Builds a rule for a secret that its first characters identify.
 const fn token(
     name: &'static str,
     start: &'static str,
@@ -64,7 +64,8 @@ pub const RULES: &[Rule] = &[
     Rule {
         name: "private-key",
         keywords: &["PRIVATE KEY"],
-        // Up to its end; without one, as far as it can be a key, with the numbers of lines in it.
+        // Matches up to the end marker; without one, as far as the text can be a key, including
+        // line numbers.
         pattern: r#"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[A-Za-z0-9+/=\s\\→|:.,…"'-]*?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=\s\\→|:,…-]*)"#,
         is_word: false,
         start: "-----BEGIN",

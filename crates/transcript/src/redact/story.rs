@@ -1,4 +1,4 @@
-//! Masks secrets in what a session tells.
+//! Masks secrets in a story.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::story::{
 };
 
 impl Redactor {
-    /// What an entry tells, without secrets.
+    /// Returns a story item with secrets masked.
     pub fn mask_item<'i>(&mut self, item: &'i StoryItem<'_>) -> StoryItem<'i> {
         StoryItem {
             id: self.option(item.id.as_deref()),
@@ -65,7 +65,8 @@ impl Redactor {
         }
     }
 
-    /// Pieces of a kind that stand together are one text: a secret may go on in the next one.
+    /// Masks pieces. Consecutive pieces of one kind are one text: a secret may continue in the next
+    /// one.
     fn pieces<'i>(&mut self, pieces: &'i [Piece<'_>]) -> Vec<Piece<'i>> {
         let mut masked = Vec::with_capacity(pieces.len());
         for run in pieces.chunk_by(|a, b| {
@@ -105,7 +106,7 @@ impl Redactor {
     fn call<'i>(&mut self, call: &'i StoryCall<'_>) -> StoryCall<'i> {
         let name = self.mask(&call.name);
         let input = call.input.as_ref().map(|input| self.raw(input));
-        // What it is about was cut, perhaps in the middle of a secret.
+        // The summary of the call was cut, perhaps in the middle of a secret.
         let columns = CALL_COLUMNS.saturating_sub(name.chars().count() + 1);
         let about = match (&call.about, &input) {
             (Some(_), Some(input)) => about(input.get(), columns),
@@ -142,7 +143,7 @@ impl Redactor {
                 RawJson::Borrowed(raw) => RawJson::Borrowed(raw),
                 RawJson::Owned(raw) => RawJson::Borrowed(raw),
             },
-            // What was JSON still is.
+            // The masked text is still JSON.
             Cow::Owned(masked) => match RawValue::from_string(masked) {
                 Ok(masked) => RawJson::Owned(masked),
                 Err(_) => RawJson::Borrowed(RawValue::NULL),

@@ -1,10 +1,10 @@
-//! What the rules find, what they leave alone, and that nothing of a secret is left.
+//! Tests what the rules find, what they leave unmasked, and that nothing of a secret remains.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// How many characters of a secret may be left anywhere: fewer say nothing.
+/// The highest number of a secret's characters that may remain; fewer reveal nothing.
 const LEFT: usize = 8;
 
 #[track_caller]
@@ -36,7 +36,7 @@ fn each_rule_masks_its_own_sample() {
         gone(&secret, &masked);
         let (before, _, after) = rule.sample;
         assert_eq!(masked, format!("{before}[redacted:{}:1]{after}", rule.name));
-        // Once more changes nothing.
+        // Masking again changes nothing.
         assert_eq!(Redactor::new().mask(&masked), masked);
     }
 }
@@ -106,7 +106,7 @@ fn a_secret_that_was_cut_is_masked() {
         let before = rule.sample.0;
         for kept in [secret.len() * 3 / 4, secret.len() / 2] {
             let cut = format!("{before}{}…", &secret[..kept]);
-            // The whole was met before.
+            // The redactor met the whole secret before.
             let mut redactor = Redactor::new();
             redactor.mask(&text);
             let masked = redactor.mask_cut(&cut).into_owned();
@@ -116,12 +116,12 @@ fn a_secret_that_was_cut_is_masked() {
             }
         }
     }
-    // A placeholder is no secret, whatever it is called.
+    // A placeholder is not a secret, whatever its name.
     let far = "x ".repeat(50);
     let url = format!("{far}postgres://shop:sesame-7@db.example/shop");
     let masked = format!("{far}postgres://shop:[redacted:url-password:1]@db.example/shop");
     assert_eq!(Redactor::new().mask_cut(&url), masked);
-    // A whole secret that ends like another one begins is no cut one.
+    // The end of a complete secret is not the beginning of another.
     let mut redactor = Redactor::new();
     redactor.mask("Authorization: Bearer x7Kq2mZp9RtY4wLs8NvB3c");
     let whole = format!("{} ghp_x7Kq2mZp9RtY4wLs8NvBx7Kq2mZp9RtY4wLs", "x ".repeat(50));
@@ -244,7 +244,7 @@ proptest! {
     }
 }
 
-/// What was masked is not masked again, however it looks to the rules.
+/// Masked text is not masked again, whatever the rules match in it.
 #[test]
 fn placeholders_stay() {
     let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
@@ -261,11 +261,11 @@ fn placeholders_stay() {
         redactor.settle();
         let twice = redactor.mask(&once).into_owned();
         assert_eq!(once, twice);
-        assert_eq!(Redactor::new().mask(&once), once, "by somebody who knows nothing");
+        assert_eq!(Redactor::new().mask(&once), once, "by a redactor that knows no secrets");
         let cut: String = format!("{once}…");
         assert_eq!(redactor.mask_cut(&cut), cut);
     }
-    // What only looks like one is no cover.
+    // Text that only looks like a placeholder is masked.
     let fake = format!("token=[redacted:{secret}]");
     assert!(!redactor.mask(&fake).contains(secret));
 }

@@ -1,34 +1,34 @@
-//! Calls and their results, brought together.
+//! Pairs calls with their results for rendering.
 //!
-//! Agents write the calls of an answer first and all results after them. A rendering holds calls
-//! back until something else is told, so that each stands with its result; never more than
-//! [`MOST`] of them or [`LARGEST`] bytes.
+//! Agents write the calls of an answer first and all results after them. A rendering buffers calls
+//! until another kind of item comes, so that each is shown with its result; the buffer holds at
+//! most [`MOST`] calls and [`LARGEST`] bytes.
 
 use crate::story::{Outcome, Piece, StoryCall, StoryResult, Tools};
 
 use super::clean::line;
 use super::{input, words};
 
-/// Calls that are held back at most.
+/// The highest number of buffered calls; it bounds memory.
 const MOST: usize = 256;
 
-/// Bytes of results that are held back at most.
+/// The highest number of buffered bytes of results; it bounds memory.
 const LARGEST: usize = 8 << 20;
 
-/// A call, with what is shown of it.
+/// The printed form of a call.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Call {
     id: Option<String>,
     /// The tool's name, on one line.
     pub(super) name: String,
-    /// What it is about, on one line.
+    /// The one-line summary of the call.
     pub(super) about: Option<String>,
     pub(super) input: Option<String>,
     pub(super) result: Option<String>,
     pub(super) outcome: Option<Outcome>,
     /// The session of the sub-agent that it started.
     pub(super) subagent: Option<String>,
-    /// What else there is to say.
+    /// Further remarks.
     pub(super) notes: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Takes a call or a result; gives back what was held back, if it is time.
+    /// Adds a call or a result; returns the calls that are ready to be shown.
     pub(super) fn add(&mut self, piece: &Piece<'_>, tools: Tools) -> Vec<Call> {
         match piece {
             Piece::Call(call) => {
@@ -60,7 +60,7 @@ impl Calls {
                         if self.size > LARGEST { self.flush() } else { Vec::new() }
                     }
                     None => {
-                        // Its call was shown before, or never was.
+                        // Its call was shown earlier, or does not exist.
                         let mut ready = self.flush();
                         if tools == Tools::Full || result.is_orphan {
                             ready.push(Call::answered(result, tools));
@@ -73,7 +73,7 @@ impl Calls {
         }
     }
 
-    /// Everything that was held back, in order.
+    /// Returns all buffered calls, in order.
     pub(super) fn flush(&mut self) -> Vec<Call> {
         self.size = 0;
         std::mem::take(&mut self.waiting)
@@ -84,7 +84,7 @@ impl Call {
     fn of(call: &StoryCall<'_>, tools: Tools) -> Call {
         let mut notes = Vec::new();
         if call.is_partial {
-            notes.push("cut off while it was written".to_owned());
+            notes.push("cut off while it was being written".to_owned());
         }
         Call {
             id: call.id.as_deref().map(str::to_owned),
@@ -102,7 +102,7 @@ impl Call {
         }
     }
 
-    /// A result whose call is not at hand.
+    /// Returns a result whose call is not in the buffer.
     fn answered(result: &StoryResult<'_>, tools: Tools) -> Call {
         let mut call = Call {
             name: name(result.name.as_deref().unwrap_or_default()),
@@ -133,7 +133,7 @@ impl Call {
             }
             text.push_str(&result.text);
             if let Some(file) = &result.output_file {
-                self.notes.push(format!("all of it in {}", line(file)));
+                self.notes.push(format!("full output in {}", line(file)));
             }
         }
     }

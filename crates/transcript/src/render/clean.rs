@@ -1,11 +1,10 @@
-//! Text that only shows.
+//! Makes untrusted text harmless to show.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The text without what a terminal would obey (colours, titles, cursor moves), with line ends as
-/// they are on this side of the world, and with every character visible that could reorder or
-/// hide others.
+/// Returns the text without terminal control sequences (colours, titles, cursor moves), with
+/// newlines as line ends, and with every character visible that could reorder or hide others.
 pub(super) fn clean(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|character| character == '\r' || is_odd(character)) {
         return Cow::Borrowed(text);
@@ -17,7 +16,7 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
             '\u{1b}' => match characters.peek() {
                 Some('[') => {
                     characters.next();
-                    // Up to the letter that says what to do.
+                    // The sequence ends at the letter that names its command.
                     while let Some(next) = characters.next_if(|next| matches!(next, ' '..='\u{7e}'))
                     {
                         if matches!(next, '@'..='~') {
@@ -27,7 +26,7 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
                 }
                 Some(']') => {
                     characters.next();
-                    // A title or a link target, up to its end; a line at most.
+                    // A title or a link target, up to its end or the end of the line.
                     while let Some(next) = characters.next_if(|next| *next != '\n') {
                         if next == '\u{7}' || next == '\u{9c}' {
                             break;
@@ -59,7 +58,7 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The same on one line.
+/// Returns the cleaned text on one line.
 pub(super) fn line(text: &str) -> String {
     let text = clean(text);
     let mut words = text.split_whitespace();
@@ -71,8 +70,8 @@ pub(super) fn line(text: &str) -> String {
     line
 }
 
-/// What is no text: control characters, what changes the direction of text, tags. Joiners stay,
-/// because languages and emoji need them.
+/// Returns true for control characters, characters that change the direction of text, and tags.
+/// Joiners stay, because languages and emoji need them.
 pub(super) fn is_odd(character: char) -> bool {
     (character.is_control() && !matches!(character, '\n' | '\t'))
         || matches!(character,

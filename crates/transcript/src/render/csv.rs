@@ -1,11 +1,10 @@
 //! Rows of text for spreadsheets (RFC 4180).
 //!
 //! A spreadsheet takes a cell that begins with `=`, `+`, `-`, `@` or a control character for a
-//! formula, also in quotes. Such a cell gets an apostrophe before it, which spreadsheets do not
-//! show.
+//! formula, even in quotes. Such a cell gets a leading apostrophe, which spreadsheets do not show.
 //!
-//! No cell holds a control character: `\n`, `\t` and `\u{1b}` are written out, as on a terminal. A
-//! row is one line, also for programs that read lines and not RFC 4180.
+//! No cell holds a control character: newlines, tabs and escapes are written out (`\n`, `\t`,
+//! `\u{1b}`), as on a terminal. A row is one line, also for programs that read lines.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -31,12 +30,12 @@ pub fn row<'c>(cells: impl IntoIterator<Item = &'c str>, out: &mut dyn Write) ->
     out.write_all(b"\r\n")
 }
 
-/// A moment as spreadsheets read it, UTC.
+/// Formats a time in the form that spreadsheets parse, UTC.
 pub fn time(ms: i64) -> Option<String> {
     super::words::exact(ms)
 }
 
-/// Writes out what is no text, line breaks and tabs included.
+/// Replaces control characters, newlines and tabs by visible escapes.
 fn visible(cell: &str) -> Cow<'_, str> {
     let is_hidden = |character| is_odd(character) || matches!(character, '\n' | '\t');
     if !cell.contains(is_hidden) {
@@ -58,13 +57,13 @@ fn visible(cell: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Returns whether a spreadsheet could take a cell for more than text. White space and what cannot
-/// be seen do not count: some programs leave them out before they look.
+/// Returns true if a spreadsheet could take a cell for a formula. White space and invisible
+/// characters are ignored, because some programs remove them first.
 pub fn is_formula(cell: &str) -> bool {
     let seen = cell.trim_start_matches(|character: char| {
         character.is_whitespace() || character.is_control() || character == '\u{feff}'
     });
-    // The wide forms are taken for formulas, too, where they can be typed.
+    // Some programs also take the full-width forms for formulas.
     seen.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
         || cell.starts_with(['\t', '\r', '\n', '\0'])
 }

@@ -1,15 +1,15 @@
-//! The arguments of a call, as people read them.
+//! Formats the arguments of a call for people.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Longer arguments are shown as they were written.
+/// Arguments of more bytes are shown as they were written.
 const LONGEST: usize = 1 << 20;
 
-/// Deeper levels are not indented any further.
+/// Deeper levels are not indented further.
 const DEEPEST: usize = 16;
 
-/// JSON on several lines, in the order in which it was written.
+/// Formats JSON on several lines, in the order in which it was written.
 pub(super) fn pretty(json: &str) -> String {
     if json.len() > LONGEST || serde_json::from_str::<serde::de::IgnoredAny>(json).is_err() {
         return json.to_owned();
@@ -63,7 +63,7 @@ fn new_line(text: &mut String, depth: usize) {
     text.extend(std::iter::repeat_n("  ", depth.min(DEEPEST)));
 }
 
-/// Knows whether white space means something.
+/// Tracks whether white space is inside a string.
 #[derive(Default)]
 struct Spaces {
     is_string: bool,
@@ -84,8 +84,8 @@ impl Spaces {
     }
 }
 
-/// The arguments by name: strings as they read, everything else as JSON. `None` if there are no
-/// names.
+/// Returns the arguments by name: strings without quotes, other values as JSON. `None` if there are
+/// no names.
 pub(super) fn fields(json: &str) -> Option<Vec<(String, String)>> {
     if json.len() > LONGEST {
         return None;

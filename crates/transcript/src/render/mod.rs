@@ -1,12 +1,11 @@
 //! Renderings of a session's story for files: one file per kind.
 //!
-//! A rendering gets a [`Header`] and then one [`StoryItem`] after the other, and writes as it goes:
-//! what it holds back does not grow with the session, except for one short line per turn where a
-//! kind has a table of contents. It decides nothing about what belongs to the story; [`Telling`](crate::story::Telling)
-//! says what is opened.
+//! A rendering receives a [`Header`] and then one [`StoryItem`] after the other, and writes as it
+//! goes: its buffer does not grow with the session, except for one short line per turn if there is
+//! a table of contents. [`Telling`](crate::story::Telling) selects what is shown.
 //!
-//! Everything from a transcript is hostile. No byte of it may act in what is written: as markup, as
-//! a script, as a formula, as something that is loaded, or as a character that reorders text.
+//! All text from a transcript is hostile. No byte of it may act in the output: as markup, as a
+//! script, as a formula, as something that is loaded, or as a character that reorders text.
 
 mod calls;
 mod clean;
@@ -27,30 +26,30 @@ pub use self::words::{GAP, compacted, count, number};
 
 /// Writes a story.
 pub trait Rendering {
-    /// Begins with what is known of the session as a whole.
+    /// Writes the beginning, with the facts about the whole session.
     fn begin(&mut self, header: &Header, out: &mut dyn Write) -> io::Result<()>;
 
-    /// Goes on with what one entry tells.
+    /// Writes one item.
     fn item(&mut self, item: &StoryItem<'_>, out: &mut dyn Write) -> io::Result<()>;
 
-    /// Ends.
+    /// Writes the end.
     fn end(&mut self, out: &mut dyn Write) -> io::Result<()>;
 }
 
-/// What is known of a session as a whole.
+/// The facts about a whole session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Header {
-    /// What it is called.
+    /// The title.
     pub title: String,
-    /// The agent's id of it.
+    /// The agent's id of the session.
     pub id: String,
     /// The program: `Claude Code`.
     pub program: String,
-    /// The agent's name; empty where there is only one.
+    /// The agent's name; empty if there is only one.
     pub agent: String,
     /// The project's name; may be empty.
     pub project: String,
-    /// Where it worked.
+    /// The working directory.
     pub cwd: Option<String>,
     /// The last git branch.
     pub git_branch: Option<String>,
@@ -60,26 +59,26 @@ pub struct Header {
     pub state: String,
     /// The session that it works for.
     pub parent: Option<String>,
-    /// The session that it goes on from.
+    /// The session that it continues.
     pub fork_of: Option<String>,
-    /// The session that it goes on in.
+    /// The session that continues it.
     pub continued_in: Option<String>,
-    /// When it began, milliseconds UTC.
+    /// The start, in milliseconds UTC.
     pub started_at: Option<i64>,
-    /// When something last happened.
+    /// The last activity, in milliseconds UTC.
     pub updated_at: Option<i64>,
-    /// Prompts with all that answers them.
+    /// The number of turns.
     pub turns: u64,
-    /// Calls of tools.
+    /// The number of tool calls.
     pub tool_calls: u64,
-    /// Tokens of all turns.
+    /// The tokens of all turns.
     pub tokens: u64,
-    /// Secrets are masked.
+    /// True if secrets are masked.
     pub is_redacted: bool,
 }
 
 impl Header {
-    /// The same without secrets.
+    /// Returns the header with secrets masked.
     pub fn masked(&self, redactor: &mut Redactor) -> Header {
         let mut cut = |text: &str| redactor.mask_cut(text).into_owned();
         Header {
@@ -100,7 +99,7 @@ impl Header {
         }
     }
 
-    /// Whose session it is: `OpenClaw (main)`.
+    /// Returns the program and its agent: `OpenClaw (main)`.
     fn whose(&self) -> String {
         match self.agent.as_str() {
             "" => self.program.clone(),
@@ -108,7 +107,7 @@ impl Header {
         }
     }
 
-    /// What there is to say about it, with a label each.
+    /// Returns the facts to print, each with a label.
     fn facts(&self) -> Vec<(&'static str, String)> {
         let text = |text: &str| Some(text.to_owned()).filter(|text| !text.trim().is_empty());
         let option = |value: &Option<String>| value.as_deref().and_then(text);
@@ -126,8 +125,8 @@ impl Header {
             ("Tokens", number(self.tokens)),
             ("State", text(&self.state).filter(|state| state != "live")),
             ("Works for", option(&self.parent)),
-            ("Goes on from", option(&self.fork_of)),
-            ("Goes on in", option(&self.continued_in)),
+            ("Continues", option(&self.fork_of)),
+            ("Continued in", option(&self.continued_in)),
             ("Session", text(&self.id)),
         ]
         .into_iter()

@@ -1,4 +1,4 @@
-//! What no rendering may do, whatever stands in a transcript.
+//! Tests what no rendering may do, whatever a transcript holds.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::story::{
 };
 use crate::time::Timestamp;
 
-/// Texts that were made to do something.
+/// Texts that try to act in the output.
 const HOSTILE: &[&str] = &[
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
@@ -43,7 +43,7 @@ const HOSTILE: &[&str] = &[
     "$$x$$ {{y}} ~~z~~ - [ ] t",
 ];
 
-/// What no reader should get.
+/// Characters that must not reach the output.
 const ODD: [char; 4] = ['\0', '\u{1b}', '\u{202e}', '\r'];
 
 fn text() -> impl Strategy<Value = String> {
@@ -158,7 +158,7 @@ fn rendered(mut rendering: impl Rendering, header: &Header, items: &[StoryItem<'
     String::from_utf8(out).unwrap()
 }
 
-/// Every tag is one of ours or of Markdown's, closed where it should be, and none can act.
+/// Checks that every tag is ours or Markdown's, is closed, and cannot act.
 fn check_html(html: &str) -> Result<(), TestCaseError> {
     let (_, body) = html.split_once("</style>").expect("a style");
     let tag = Regex::new(r"<(/?)([a-z0-9]+)((?: [a-z-]+(?:=\x22[^\x22<>]*\x22)?)*) ?/?>").unwrap();
@@ -236,7 +236,7 @@ fn is_safe_url(url: &str) -> bool {
     ["https://", "http://", "mailto:"].iter().any(|scheme| url.starts_with(scheme))
 }
 
-/// The only HTML is ours, the headings are ours, and nothing is left open.
+/// Checks that all HTML and all headings are ours, and that nothing stays open.
 fn check_markdown(markdown: &str, prompts: usize) -> Result<(), TestCaseError> {
     let ours = Regex::new(r"^(</?details>|<summary>(?:[^<]|</?code>)*</summary>)?\n?$").unwrap();
     let (mut first, mut second) = (0, 0);

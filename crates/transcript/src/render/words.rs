@@ -1,9 +1,9 @@
-//! What renderings say in their own words.
+//! Texts that the renderings write themselves.
 
 use crate::entry::Compaction;
 use crate::story::{Folded, Outcome, Rewind, StoryItem};
 
-/// A number with its thousands apart: `1,234,567`.
+/// Formats a number with thousands separators: `1,234,567`.
 pub fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
@@ -16,52 +16,52 @@ pub fn number(number: u64) -> String {
     grouped
 }
 
-/// A number of things: `1 session`, `2,000 sessions`.
+/// Formats a number of things: `1 session`, `2,000 sessions`.
 pub fn count(count: u64, thing: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {thing}{plural}", number(count))
 }
 
-/// A moment, to the minute. In UTC, because a file is read anywhere.
+/// Formats a time to the minute, in UTC, because a file may be read anywhere.
 pub(super) fn minute(ms: i64) -> Option<String> {
     let time = jiff::Timestamp::from_millisecond(ms).ok()?;
     Some(time.strftime("%Y-%m-%d %H:%M UTC").to_string())
 }
 
-/// The same for machines.
+/// Formats a time exactly, for programs.
 pub(super) fn exact(ms: i64) -> Option<String> {
     Some(jiff::Timestamp::from_millisecond(ms).ok()?.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
-/// What a compaction stands for, on one line.
+/// Describes a compaction on one line.
 pub fn compacted(compaction: &Compaction<'_>) -> String {
-    let mut said = "history was compacted".to_owned();
+    let mut text = "history was compacted".to_owned();
     if let Some(trigger) = &compaction.trigger {
-        said.push_str(&format!(" ({trigger})"));
+        text.push_str(&format!(" ({trigger})"));
     }
     match (compaction.tokens_before, compaction.tokens_after) {
         (Some(before), Some(after)) => {
-            said.push_str(&format!(" · {} → {} tokens", number(before), number(after)));
+            text.push_str(&format!(" · {} → {} tokens", number(before), number(after)));
         }
-        (Some(before), None) => said.push_str(&format!(" · {} tokens", number(before))),
+        (Some(before), None) => text.push_str(&format!(" · {} tokens", number(before))),
         _ => {}
     }
     if let Some(messages) = compaction.compacted_count {
-        said.push_str(&format!(" · {}", count(messages, "message")));
+        text.push_str(&format!(" · {}", count(messages, "message")));
     }
     let files = [("read", &compaction.read_files), ("changed", &compaction.modified_files)];
     for (word, files) in files {
         if !files.is_empty() {
-            said.push_str(&format!(" · {} {word}", count(files.len() as u64, "file")));
+            text.push_str(&format!(" · {} {word}", count(files.len() as u64, "file")));
         }
     }
-    said
+    text
 }
 
-/// What stands before an entry that follows nothing that is known.
+/// The text before an entry whose parent is not in the session.
 pub const GAP: &str = "what this follows is not in this session";
 
-/// What an item of the kind `Note` is, and when.
+/// Describes an item of the kind `Note`, with its time.
 pub(super) fn note(item: &StoryItem<'_>) -> String {
     let name = if item.type_name.is_empty() { "no type" } else { &*item.type_name };
     match (item.folded, item.time.and_then(|time| minute(time.0))) {
@@ -71,24 +71,24 @@ pub(super) fn note(item: &StoryItem<'_>) -> String {
     }
 }
 
-/// What stands for a line that is too long to be read.
+/// Describes a line that is too long to be decoded.
 pub(super) fn oversize(bytes: u64) -> String {
-    format!("a line of {} bytes, too long to be read, stands here", number(bytes))
+    format!("a line of {} bytes is too long to be shown here", number(bytes))
 }
 
-/// Where a conversation went back to.
+/// Describes a rewind.
 pub(super) fn rewound(rewind: &Rewind) -> String {
     match (rewind.to_turn, &rewind.to) {
         (Some(turn), _) if rewind.is_within_turn => {
-            format!("Back inside turn {turn}; what followed was left")
+            format!("Rewound within turn {turn}; the entries above were abandoned")
         }
-        (Some(turn), _) => format!("Back to turn {turn}; what followed it was left"),
-        (None, Some(_)) => "Back to the beginning; what followed was left".to_owned(),
-        (None, None) => "Begins again; what came before was left".to_owned(),
+        (Some(turn), _) => format!("Rewound to turn {turn}; the turns above were abandoned"),
+        (None, Some(_)) => "Rewound to the beginning; the turns above were abandoned".to_owned(),
+        (None, None) => "Started over; the turns above were abandoned".to_owned(),
     }
 }
 
-/// How a call ended, where that is worth a word.
+/// Returns the outcome of a call, if it is not an ordinary success.
 pub(super) fn ended(outcome: Option<Outcome>) -> Option<&'static str> {
     match outcome {
         Some(Outcome::Failed) => Some("failed"),
@@ -97,15 +97,15 @@ pub(super) fn ended(outcome: Option<Outcome>) -> Option<&'static str> {
     }
 }
 
-/// What something is that is told only when asked for.
+/// Returns the label of an item that is hidden by default.
 pub(super) fn folded(folded: Folded) -> &'static str {
     match folded {
-        Folded::Meta => "Put in by the program",
-        Folded::Mirror => "Copy of an answer, sent to a chat",
+        Folded::Meta => "Injected by the program",
+        Folded::Mirror => "Copy of an answer that was sent to a chat",
         Folded::Sidechain => "Sub-agent",
         Folded::Summary => "Summary of compacted history",
         Folded::Queued => "Typed while the agent worked",
-        Folded::Unknown => "Of an unknown type",
+        Folded::Unknown => "Unknown type",
         Folded::Bookkeeping => "Bookkeeping",
     }
 }

@@ -1,8 +1,8 @@
-//! From a message to the key of its session.
+//! Computes the key of a message's session.
 //!
-//! The keys are those of the documents and of the releases, letter by letter, so that sessions that
-//! were imported are found again. Ids come from outside: one that could be read as a part of another
-//! address is escaped, and no id can change the agent.
+//! The keys are exactly those of OpenClaw's documents and releases, so that imported sessions are
+//! found again. Ids come from outside: an id that could be read as a part of another address is
+//! escaped, and no id can change the agent.
 
 use std::fmt::Write as _;
 
@@ -11,13 +11,13 @@ use super::names::Channel;
 use super::settings::{DmScope, GroupScope, Settings};
 use crate::key::SessionKey;
 
-/// Where nobody says which account it is.
+/// The account of a message that names none.
 const DEFAULT_ACCOUNT: &str = "default";
 
-/// Where a group has no id.
+/// The id of a group that has none.
 const UNKNOWN: &str = "unknown";
 
-/// The key of the session that a message belongs to.
+/// Returns the key of the session that a message belongs to.
 pub fn key_for(settings: &Settings, inbound: &Inbound) -> SessionKey {
     let agent = &inbound.agent;
     let base = match inbound.chat {
@@ -33,7 +33,7 @@ pub fn key_for(settings: &Settings, inbound: &Inbound) -> SessionKey {
     SessionKey::parse(format!("agent:{agent}:{base}{suffix}"))
 }
 
-/// The address of a conversation with one person.
+/// Returns the address of a conversation with one person.
 fn direct(settings: &Settings, inbound: &Inbound) -> String {
     let channel = &inbound.channel;
     let peer = match inbound.peer.trim() {
@@ -42,13 +42,13 @@ fn direct(settings: &Settings, inbound: &Inbound) -> String {
     };
     let peer = match linked(settings, channel, peer) {
         Some(name) => name.to_lowercase(),
-        // Somebody else who is called like a person whom others are linked to is not that person.
+        // A peer whose own id equals the name of an identity link is not the linked person.
         None if is_a_link(settings, peer) => format!("{channel}:{}", peer.to_lowercase()),
         None => peer.to_lowercase(),
     };
     let peer = escaped(&peer);
     match settings.dm_scope {
-        // Nobody is told apart.
+        // Without a peer id, senders cannot be distinguished.
         _ if peer.is_empty() => settings.main_key.clone(),
         DmScope::Main => settings.main_key.clone(),
         DmScope::Channel | DmScope::ChannelPeer => format!("{channel}:dm:{peer}"),
@@ -61,7 +61,7 @@ fn direct(settings: &Settings, inbound: &Inbound) -> String {
     }
 }
 
-/// The address of a conversation with several people, thread included.
+/// Returns the address of a conversation with several people, thread included.
 fn group(inbound: &Inbound) -> String {
     let channel = &inbound.channel;
     let sort = inbound.chat.as_str();
@@ -69,7 +69,7 @@ fn group(inbound: &Inbound) -> String {
         channel.has_case() || (channel.as_str(), inbound.chat) == ("signal", Chat::Group);
     let peer = inbound.peer.trim();
     match (peer, &inbound.thread) {
-        // A thread that is addressed without what it belongs to.
+        // A thread without the id of the group that it belongs to.
         ("", Some(Thread::Thread(id))) if !id.trim().is_empty() => {
             format!("{channel}:thread:{}", escaped(&id.trim().to_lowercase()))
         }
@@ -81,7 +81,7 @@ fn group(inbound: &Inbound) -> String {
     }
 }
 
-/// What names a part of a conversation, with its colon; nothing for a thread without an id.
+/// Returns the suffix for a thread, with its colon; empty for a thread without an id.
 fn suffix(channel: &Channel, thread: Option<&Thread>) -> String {
     let Some(thread) = thread else { return String::new() };
     match thread.id().trim() {
@@ -91,8 +91,8 @@ fn suffix(channel: &Channel, thread: Option<&Thread>) -> String {
     }
 }
 
-/// The one name of a person whom several channels know, if somebody said that they are one. The main
-/// session needs none.
+/// Returns the name of the identity link that a peer belongs to, if there is one. The main session
+/// needs none.
 fn linked<'a>(settings: &'a Settings, channel: &Channel, peer: &str) -> Option<&'a str> {
     if settings.dm_scope == DmScope::Main {
         return None;
@@ -109,13 +109,14 @@ fn linked<'a>(settings: &'a Settings, channel: &Channel, peer: &str) -> Option<&
         .map(|(name, _)| name.trim())
 }
 
-/// Whether a link has that name.
+/// Returns true if an identity link has this name.
 fn is_a_link(settings: &Settings, peer: &str) -> bool {
     let peer = peer.to_lowercase();
     settings.identity_links.iter().any(|(name, _)| name.trim().to_lowercase() == peer)
 }
 
-/// An account as releases write it: small, and a dash for whatever is no letter or digit.
+/// Returns an account as releases write it: lower case, with a dash for each character that is no
+/// letter or digit.
 fn account(account: Option<&str>) -> String {
     let mut name = String::new();
     for letter in account.unwrap_or_default().trim().to_lowercase().chars() {
@@ -129,7 +130,7 @@ fn account(account: Option<&str>) -> String {
     let name: String = name.trim_matches('-').chars().take(64).collect();
     match name.as_str() {
         "" => DEFAULT_ACCOUNT.to_owned(),
-        // Where an account stands, these would be something else.
+        // In the place of an account, these words would mean something else.
         "direct" | "dm" | "group" | "channel" | "room" | "thread" | "topic" => {
             format!("account-{name}")
         }
@@ -137,8 +138,8 @@ fn account(account: Option<&str>) -> String {
     }
 }
 
-/// An id as it is, unless it could be read as something else: with control characters, with the mark
-/// of a thread in it, or with what looks like an escape. Different ids stay different.
+/// Escapes an id that could be read as something else: with control characters, with a thread's
+/// mark in it, or with what looks like an escape. Different ids stay different.
 fn escaped(id: &str) -> String {
     let framed = format!(":{id}:");
     let has_mark = [":thread:", ":topic:"].iter().any(|mark| framed.contains(mark));

@@ -1,8 +1,8 @@
-//! Who may speak: allowlist and pairing.
+//! Decides who may speak to an agent: allowlist and pairing.
 //!
-//! Unknown senders are refused. In a direct conversation they may ask to be paired: they get a code,
-//! and whoever runs the agent approves it. In a group their messages are filtered out before any
-//! session sees them. Who was approved or denied is not a setting: it is handed in.
+//! Unknown senders are refused. In a direct conversation they may ask to be paired: they receive a
+//! code, and the agent's owner approves it. In a group their messages are filtered out before any
+//! session sees them. Approvals and denials are not settings: the caller passes them in.
 
 mod pairing;
 mod policies;
@@ -13,73 +13,73 @@ use super::inbound::Inbound;
 pub use pairing::{MOST_REQUESTS, PairingCode, REQUEST_STANDS, Request, stands};
 pub use policies::{AdmissionSettings, DirectPolicy, GroupPolicy, SaidAdmission, SaidPolicies};
 
-/// The longest id of a sender that is believed to be one.
+/// The longest sender id in bytes that is accepted.
 const LONGEST_SENDER: usize = 256;
 
-/// What stands for everybody on a channel where somebody is allowed, as in OpenClaw's `allowFrom`.
+/// The id that allows every sender on a channel, as in OpenClaw's `allowFrom`.
 pub const EVERYBODY: &str = "*";
 
-/// The form in which senders are compared: without spaces around it, in small letters, as in keys.
-/// `None` for what cannot be an id; nobody is called what stands for everybody.
+/// Returns the form in which senders are compared: trimmed and in lower case, as in keys. `None`
+/// for text that cannot be an id, and for [`EVERYBODY`].
 pub fn sender_id(text: &str) -> Option<String> {
     let id = text.trim().to_lowercase();
     let is_id = !id.is_empty()
         && id != EVERYBODY
         && id.len() <= LONGEST_SENDER
-        // Spaces around it are nobody's; a line's end there is somebody's mistake.
+        // Spaces around an id are ignored; a line end inside one is a mistake.
         && !text.chars().any(char::is_control);
     is_id.then_some(id)
 }
 
-/// What was decided about a sender.
+/// The decision about a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// They may speak.
+    /// The sender may speak.
     Allowed,
-    /// They may not, and may not ask.
+    /// The sender may neither speak nor ask to be paired.
     Denied,
 }
 
-/// What is known about the sender of a message, for its agent and channel.
+/// The stored decisions and requests for a message's agent and channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Known {
-    /// What was decided about them.
+pub struct SenderState {
+    /// The decision about the sender.
     pub standing: Option<Standing>,
-    /// Requests on the channel, of anybody.
+    /// Pairing requests on the channel, of all senders.
     pub requests: Vec<Request>,
 }
 
-/// What happens with a message.
+/// The decision about a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admission {
-    /// It goes to its session.
+    /// The message goes to its session.
     Admitted,
-    /// Its sender has to be approved first.
+    /// The sender must be approved first.
     Pair {
-        /// What approves them.
+        /// The code that approves the sender.
         code: PairingCode,
-        /// The request is not stored yet.
+        /// True if the request is not stored yet.
         is_new: bool,
     },
-    /// It is left out of a group's session.
+    /// The message is left out of a group's session.
     Filtered {
-        /// Why.
+        /// The reason.
         why: Why,
     },
-    /// It is not taken.
+    /// The message is refused.
     Refused {
-        /// Why.
+        /// The reason.
         why: Why,
     },
 }
 
 impl Admission {
-    /// Whether it goes to its session.
+    /// Returns true if the message goes to its session.
     pub fn is_admitted(&self) -> bool {
         *self == Admission::Admitted
     }
 
-    /// Why it does not go to its session.
+    /// Returns the reason why the message does not go to its session.
     pub fn why(&self) -> Option<String> {
         match self {
             Admission::Admitted => None,
@@ -88,8 +88,8 @@ impl Admission {
         }
     }
 
-    /// What the sender is told, if anything. Whoever asks again is told the same again: the first
-    /// answer may never have reached them.
+    /// Returns the reply to the sender, if there is one. A sender who asks again gets the same
+    /// reply, because the first one may not have arrived.
     pub fn reply(&self) -> Option<String> {
         match self {
             Admission::Pair { code, .. } => Some(format!(
@@ -102,29 +102,29 @@ impl Admission {
     }
 }
 
-/// Why a message does not go to its session.
+/// The reason why a message does not go to its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Why {
-    /// Nobody knows who wrote it.
+    /// The message names no sender.
     NoSender,
-    /// Its sender was denied.
+    /// The sender was denied.
     Denied,
-    /// Its sender was not approved.
+    /// The sender was not approved.
     NotApproved,
-    /// Nobody may speak there.
+    /// The channel takes no messages of this kind.
     Disabled,
-    /// Its sender was not approved, and too many others are waiting for an answer.
+    /// The sender was not approved, and too many other requests are open.
     TooManyRequests,
 }
 
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Why::NoSender => "it does not say who wrote it",
+            Why::NoSender => "it names no sender",
             Why::Denied => "its sender was denied",
             Why::NotApproved => "its sender is not approved",
-            Why::Disabled => "messages of this kind are not taken on this channel",
+            Why::Disabled => "messages of this kind are refused on this channel",
             Why::TooManyRequests => {
                 "its sender is not approved, and too many requests are open on this channel"
             }
@@ -132,10 +132,10 @@ impl fmt::Display for Why {
     }
 }
 
-/// What happens with a message. `fresh` is the code that a new request would get.
+/// Decides about a message. `fresh` is the code for a new request.
 pub fn admit(
     settings: &AdmissionSettings,
-    known: &Known,
+    known: &SenderState,
     inbound: &Inbound,
     fresh: PairingCode,
     now: i64,
@@ -217,7 +217,7 @@ mod tests {
         inbound: &Inbound,
         admission: Admission,
     ) {
-        let known = Known { standing: known, requests: Vec::new() };
+        let known = SenderState { standing: known, requests: Vec::new() };
         assert_eq!(admit(settings, &known, inbound, code(1), NOW), admission, "{inbound:?}");
     }
 
@@ -308,11 +308,11 @@ mod tests {
             code: code(number),
             asked_at,
         };
-        let mut known = Known {
+        let mut known = SenderState {
             standing: None,
             requests: vec![request(1, NOW), request(2, NOW - 5), request(3, NOW - REQUEST_STANDS)],
         };
-        let admit = |known: &Known, sender: &str| {
+        let admit = |known: &SenderState, sender: &str| {
             super::admit(&settings, known, &from(Chat::Direct, sender), code(9), NOW)
         };
         assert_eq!(admit(&known, "2"), Admission::Pair { code: code(2), is_new: false });
@@ -320,7 +320,7 @@ mod tests {
         known.requests[2].asked_at -= 1;
         assert_eq!(admit(&known, "4"), Admission::Pair { code: code(9), is_new: true });
         assert_eq!(admit(&known, "3"), Admission::Pair { code: code(9), is_new: true });
-        // A clock that was put back.
+        // The clock was set back.
         known.requests[0].asked_at = NOW + REQUEST_STANDS + 1;
         assert_eq!(admit(&known, "1"), Admission::Pair { code: code(9), is_new: true });
     }

@@ -1,7 +1,7 @@
-//! What a new session starts with: the files of a workspace that are put before the model.
+//! The workspace files that are put into the prompt of a new session.
 
-/// In the order in which they are put there, as the documents list them; the last is what releases
-/// add for the very first conversation.
+/// The files in the order of the prompt, as the documents list them; releases add the last one for
+/// the very first conversation.
 const FILES: [&str; 8] = [
     "AGENTS.md",
     "SOUL.md",
@@ -16,7 +16,7 @@ const FILES: [&str; 8] = [
 /// The older name of `MEMORY.md`.
 const OLD_MEMORY: &str = "memory.md";
 
-/// The bootstrap files among the names in a workspace, in order. Names are compared exactly.
+/// Returns the bootstrap files among the names in a workspace, in order. Names are case-sensitive.
 pub fn bootstrap_files<'a>(listing: impl IntoIterator<Item = &'a str>) -> Vec<&'static str> {
     let mut is_there = [false; FILES.len()];
     let mut has_old_memory = false;

@@ -1,34 +1,35 @@
-//! Chat commands: messages that are for the store and not for the model.
+//! Chat commands: messages for the store and not for the model.
 
 use super::inbound::Inbound;
 use super::names::AgentId;
 use super::settings::{DmScope, Settings};
 use crate::key::SessionKey;
 
-/// What a message asks of the store.
+/// A chat command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// `/new`: a new session under the same key; what follows is its first message.
+    /// `/new`: starts a new session under the same key; the text after it is its first message.
     New {
-        /// What is said after it, if anything.
+        /// The text after the command, if there is any.
         message: Option<String>,
     },
-    /// `/reset`: the same session with an empty conversation; what follows is its first message.
+    /// `/reset`: empties the conversation of the same session; the text after it is its first
+    /// message.
     Reset {
-        /// What is said after it, if anything.
+        /// The text after the command, if there is any.
         message: Option<String>,
     },
-    /// `/sessions`: which there are.
+    /// `/sessions`: lists the sessions.
     Sessions,
-    /// `/session KEY`: go on in another one.
+    /// `/session KEY`: switches to another session.
     Session {
-        /// Which; `None` if nothing is said, and then it cannot be done.
+        /// The key; `None` if it is missing, and then the command fails.
         key: Option<String>,
     },
 }
 
 impl Command {
-    /// Reads a message. `None` for everything that is a message after all.
+    /// Parses a command. Returns `None` for an ordinary message.
     pub fn parse(text: &str) -> Option<Command> {
         let text = text.trim();
         let (word, rest) = match text.split_once(char::is_whitespace) {
@@ -36,7 +37,7 @@ impl Command {
             None => (text, ""),
         };
         let rest = (!rest.is_empty()).then(|| rest.to_owned());
-        // In groups of Telegram, a command says whom it is for.
+        // In Telegram groups, a command names its bot.
         let word = match word.split_once('@') {
             Some((command, bot)) if is_name(bot) => command,
             _ => word,
@@ -44,16 +45,16 @@ impl Command {
         match word.to_ascii_lowercase().as_str() {
             "/new" => Some(Command::New { message: rest }),
             "/reset" => Some(Command::Reset { message: rest }),
-            // With words behind it, it is a sentence.
+            // With text after it, it is an ordinary message.
             "/sessions" if rest.is_none() => Some(Command::Sessions),
             "/session" => Some(Command::Session { key: rest }),
             _ => None,
         }
     }
 
-    /// Whether whoever sent this message may have it done. Only an owner may list or switch where
-    /// that shows or changes what others talk about: in a group, and where every person has a
-    /// session of their own.
+    /// Returns true if the sender may run the command. Only an owner may list or switch sessions
+    /// where that shows or changes other people's conversations: in a group, and where every person
+    /// has a session of their own.
     pub fn is_allowed(&self, settings: &Settings, inbound: &Inbound) -> bool {
         match self {
             Command::New { .. } | Command::Reset { .. } => true,
@@ -65,13 +66,13 @@ impl Command {
     }
 }
 
-/// Whether that can be the name of a bot.
+/// Returns true if the text can be the name of a bot.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
-/// The key that somebody means by what follows `/session`: a whole key of this agent, or what follows
-/// the agent in it. `None` for keys of others.
+/// Returns the key that the text after `/session` means: a whole key of this agent, or the part
+/// after the agent. `None` for keys of other agents.
 pub fn switch_target(agent: &AgentId, text: &str) -> Option<SessionKey> {
     let text = text.trim();
     let is_whole = text.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("agent:"));
@@ -102,18 +103,18 @@ mod tests {
 
     #[test]
     fn r72_every_command() {
-        let said = |text: &str| Some(text.to_owned());
+        let some = |text: &str| Some(text.to_owned());
         check("/new", Some(Command::New { message: None }));
-        check(" /NEW  hello\nthere ", Some(Command::New { message: said("hello\nthere") }));
+        check(" /NEW  hello\nthere ", Some(Command::New { message: some("hello\nthere") }));
         check("/reset", Some(Command::Reset { message: None }));
-        check("/reset\nand now", Some(Command::Reset { message: said("and now") }));
+        check("/reset\nand now", Some(Command::Reset { message: some("and now") }));
         check("/sessions", Some(Command::Sessions));
-        check("/session agent:main:main", Some(Command::Session { key: said("agent:main:main") }));
+        check("/session agent:main:main", Some(Command::Session { key: some("agent:main:main") }));
         check("/session", Some(Command::Session { key: None }));
         check("/new@quipu_bot", Some(Command::New { message: None }));
-        check("/Reset@Quipu_Bot now", Some(Command::Reset { message: said("now") }));
+        check("/Reset@Quipu_Bot now", Some(Command::Reset { message: some("now") }));
         check("/sessions@quipu_bot", Some(Command::Sessions));
-        check("/session@quipu_bot main", Some(Command::Session { key: said("main") }));
+        check("/session@quipu_bot main", Some(Command::Session { key: some("main") }));
         for text in ["/new@", "/new@a@b", "/new@a.b", "@quipu_bot /new", "/newer@quipu_bot"] {
             check(text, None);
         }
@@ -166,7 +167,7 @@ mod tests {
             assert!(!command.is_allowed(&settings, &from(Chat::Group, "2")));
             assert!(!command.is_allowed(&settings, &from(Chat::Group, "")));
             assert!(command.is_allowed(&settings, &from(Chat::Direct, "2")));
-            // Whoever has a session of their own does not see those of others.
+            // A person with a session of their own does not see those of other people.
             let apart = Settings { dm_scope: DmScope::PerPeer, ..settings.clone() };
             assert!(!command.is_allowed(&apart, &from(Chat::Direct, "2")));
             assert!(command.is_allowed(&apart, &from(Chat::Direct, "1")));

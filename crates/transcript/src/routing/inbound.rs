@@ -1,30 +1,30 @@
-//! A message that comes in: what it says about where it comes from.
+//! An inbound message and its origin.
 
 use super::names::{AgentId, Channel};
 
 /// A message for an agent. Ids are as the channel writes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inbound {
-    /// Whom it is for.
+    /// The agent that it is addressed to.
     pub agent: AgentId,
-    /// What it comes through.
+    /// The channel.
     pub channel: Channel,
-    /// Which of the agent's accounts there it came to.
+    /// The agent's account on the channel.
     pub account: Option<String>,
-    /// What kind of conversation it stands in.
+    /// The kind of conversation.
     pub chat: Chat,
     /// The conversation: the other person of a direct one, or the group, channel or room.
     pub peer: String,
-    /// Who wrote it; empty in a direct conversation means the peer.
+    /// The author; if empty in a direct conversation, the peer.
     pub sender: String,
-    /// The part of the conversation that it stands in.
+    /// The thread or topic.
     pub thread: Option<Thread>,
-    /// What it says.
+    /// The text.
     pub text: String,
 }
 
 impl Inbound {
-    /// Who wrote it. In a group nobody but the message itself can say.
+    /// Returns the author. In a group, only the message itself names the author.
     pub fn sender(&self) -> &str {
         match self.sender.trim() {
             "" if self.chat == Chat::Direct => self.peer.trim(),
@@ -32,7 +32,7 @@ impl Inbound {
         }
     }
 
-    /// Whether several people may be listening.
+    /// Returns true if several people may read the conversation.
     pub fn is_group(&self) -> bool {
         self.chat != Chat::Direct
     }
@@ -52,7 +52,7 @@ pub enum Chat {
 }
 
 impl Chat {
-    /// All of them, by the names that keys and people use.
+    /// All kinds, with the names in keys and in settings.
     pub const NAMES: &[(&str, Chat)] = &[
         ("direct", Chat::Direct),
         ("group", Chat::Group),
@@ -60,13 +60,13 @@ impl Chat {
         ("room", Chat::Room),
     ];
 
-    /// Reads a name; `dm` is `direct`.
+    /// Parses a name; `dm` is `direct`.
     pub fn parse(name: &str) -> Option<Chat> {
         let name = if name == "dm" { "direct" } else { name };
         Chat::NAMES.iter().find(|(known, _)| *known == name).map(|(_, chat)| *chat)
     }
 
-    /// Its name in keys.
+    /// Returns its name in keys.
     pub fn as_str(self) -> &'static str {
         match self {
             Chat::Direct => "direct",
@@ -77,24 +77,24 @@ impl Chat {
     }
 }
 
-/// A part of a conversation.
+/// A thread or topic of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Thread {
-    /// Telegram's forums have topics.
+    /// A topic of a Telegram forum.
     Topic(String),
-    /// Everybody else has threads.
+    /// A thread on any other channel.
     Thread(String),
 }
 
 impl Thread {
-    /// Its id there.
+    /// Returns its id on the channel.
     pub fn id(&self) -> &str {
         match self {
             Thread::Topic(id) | Thread::Thread(id) => id,
         }
     }
 
-    /// The word before its id in a key.
+    /// Returns the word before its id in a key.
     pub(super) fn mark(&self) -> &'static str {
         match self {
             Thread::Topic(_) => "topic",

@@ -1,9 +1,9 @@
-//! Where a message goes: from an inbound message to the key of its session, and whether it may.
+//! Routes an inbound message to the key of its session, and decides if its sender may speak.
 //!
-//! All of it is pure: settings, what is known of the sender and the time are handed in. Read in this
-//! order: [`inbound`] (what a message says about itself), [`settings`] (what people choose),
-//! [`admission`] (who may speak), [`address`] (the key), [`command`] (what is no message at all),
-//! [`reset`] (when a conversation starts over), [`bootstrap`] (what a new one starts with).
+//! Everything here is pure: the caller passes in settings, the sender's state and the time. Read in
+//! this order: [`inbound`] (a message and its origin), [`settings`] (what people configure),
+//! [`admission`] (who may speak), [`address`] (the key), [`command`] (chat commands), [`reset`]
+//! (when a conversation starts over), [`bootstrap`] (the files in a new session's prompt).
 
 pub mod inbound;
 pub mod names;

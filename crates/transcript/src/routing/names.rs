@@ -1,28 +1,28 @@
-//! The names in a key that are ours to check: of agents and of channels.
+//! Names of agents and channels in a key.
 //!
-//! Both stand between colons, so a name that could be read as something else is refused instead of
-//! being bent into shape: two names that become one would share their sessions.
+//! Both are between colons, so a name that could be read as something else is refused instead of
+//! being changed: two names that become one would share their sessions.
 
 use std::fmt;
 
-/// The longest name.
+/// The longest name in bytes.
 const LONGEST: usize = 64;
 
-/// Words that mean something else where a channel's name stands.
+/// Words with another meaning in the place of a channel's name.
 const RESERVED: [&str; 15] = [
     "main", "direct", "dm", "peer", "group", "channel", "room", "thread", "topic", "cron", "hook",
     "subagent", "explicit", "acp", "agent",
 ];
 
-/// An agent's name: small letters, digits, `-` and `_`.
+/// An agent's name: lower-case letters, digits, `-` and `_`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AgentId(String);
 
-/// A channel's name: small letters, digits, `-` and `_`, and no word of a key's own.
+/// A channel's name: lower-case letters, digits, `-` and `_`, and not a reserved word.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Channel(String);
 
-/// A name that cannot stand in a key.
+/// An error for a name that cannot be used in a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadName {
     /// `agent` or `channel`.
@@ -32,47 +32,47 @@ pub struct BadName {
 }
 
 impl AgentId {
-    /// Reads a name; capital letters become small ones.
+    /// Parses a name and converts it to lower case.
     pub fn parse(text: &str) -> Result<AgentId, BadName> {
         name(text, "agent").map(AgentId)
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl Default for AgentId {
-    /// `main`.
+    /// Returns `main`.
     fn default() -> AgentId {
         AgentId("main".to_owned())
     }
 }
 
 impl Channel {
-    /// Reads a name; capital letters become small ones.
+    /// Parses a name and converts it to lower case.
     pub fn parse(text: &str) -> Result<Channel, BadName> {
         let name = name(text, "channel")?;
         if RESERVED.contains(&name.as_str()) {
-            let why = "it means something else in a session key";
+            let why = "the word is reserved in session keys";
             return Err(BadName { what: "channel", name, why });
         }
         Ok(Channel(name))
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether ids there differ in nothing but capital letters: Matrix's event and room ids do.
+    /// Returns true if ids on the channel are case-sensitive: Matrix's event and room ids are.
     pub(super) fn has_case(&self) -> bool {
         self.0 == "matrix"
     }
 }
 
-/// Whether a text is a name that can stand between colons.
+/// Returns true if a text is a name that can be between colons.
 pub(super) fn is_name(text: &str) -> bool {
     let mut bytes = text.bytes();
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
@@ -141,8 +141,8 @@ mod tests {
             assert!(Channel::parse(word).is_err(), "{word}");
         }
         let error = Channel::parse("cron").map_err(|error| error.to_string());
-        let said =
-            "`cron` cannot be the name of a channel: it means something else in a session key";
-        assert_eq!(error, Err(said.to_owned()));
+        let expected =
+            "`cron` cannot be the name of a channel: the word is reserved in session keys";
+        assert_eq!(error, Err(expected.to_owned()));
     }
 }

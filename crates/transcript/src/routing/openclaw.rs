@@ -1,7 +1,7 @@
-//! What an `openclaw.json` says about sessions.
+//! Reads the session settings in an `openclaw.json`.
 //!
 //! That file also holds tokens. Only `session`, `agents.defaults.session` and
-//! `agents.defaults.compaction` are looked at; nothing else is kept, and no message quotes it.
+//! `agents.defaults.compaction` are read; nothing else is kept, and no error message quotes it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,19 +13,19 @@ use super::reset::{ResetMode, ResetRule, ResetType};
 use super::settings::{Compaction, CompactionMode, DmScope, GroupScope, Said, main_key};
 use crate::formats::openclaw::nests_too_deeply;
 
-/// Why it cannot be used.
+/// The reason why the file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigError {
-    /// It is no JSON5.
+    /// The file is not valid JSON5.
     Syntax {
         /// Line and column, from 1 on.
         at: Option<(usize, usize)>,
     },
-    /// Something that is looked at is not what it should be.
+    /// A setting has a wrong value.
     Value {
-        /// Which: `session.dmScope`.
+        /// The setting: `session.dmScope`.
         key: String,
-        /// What it should be.
+        /// The accepted values.
         wanted: String,
     },
 }
@@ -46,7 +46,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// What is looked at. The rest is read over, whatever it is.
+/// The tables that are read. All others are skipped.
 #[derive(Deserialize)]
 struct Root {
     session: Option<Value>,
@@ -64,12 +64,13 @@ struct Defaults {
     compaction: Option<Value>,
 }
 
-/// Reads it. Of a setting in both places, that in `session`, where releases have it, counts.
+/// Reads the settings. If a setting is in both places, that in `session` wins, where releases have
+/// it.
 pub fn read(text: &str) -> Result<Said, ConfigError> {
     if nests_too_deeply(text) {
         return Err(ConfigError::Syntax { at: None });
     }
-    // The reader's own message may quote what stands there.
+    // The parser's own message may quote the file.
     let root: Root =
         json5::from_str(text).map_err(|error| ConfigError::Syntax { at: place(text, &error) })?;
     let defaults = root.agents.and_then(|agents| agents.defaults);
@@ -77,20 +78,20 @@ pub fn read(text: &str) -> Result<Said, ConfigError> {
         Some(defaults) => (defaults.session, defaults.compaction),
         None => (None, None),
     };
-    let mut said = Said::default();
+    let mut from_file = Said::default();
     if let Some(value) = &inner {
-        session(&Reader::of("agents.defaults.session", value)?, &mut said)?;
+        session(&Reader::of("agents.defaults.session", value)?, &mut from_file)?;
     }
     if let Some(value) = &root.session {
-        session(&Reader::of("session", value)?, &mut said)?;
+        session(&Reader::of("session", value)?, &mut from_file)?;
     }
     if let Some(value) = &compaction {
-        said.compaction = compaction_of(&Reader::of("agents.defaults.compaction", value)?)?;
+        from_file.compaction = compaction_of(&Reader::of("agents.defaults.compaction", value)?)?;
     }
-    Ok(said)
+    Ok(from_file)
 }
 
-/// Where it stops being JSON5. `None` where it is, and not what was expected.
+/// Returns the position of a syntax error; `None` if the JSON5 is valid and its shape is wrong.
 fn place(text: &str, error: &json5::Error) -> Option<(usize, usize)> {
     use json5::ErrorCode as Code;
     let ends_early = matches!(
@@ -108,7 +109,7 @@ fn place(text: &str, error: &json5::Error) -> Option<(usize, usize)> {
     error.position().map(|at| (at.line + 1, at.column + 1))
 }
 
-fn session(reader: &Reader<'_>, said: &mut Said) -> Result<(), ConfigError> {
+fn session(reader: &Reader<'_>, from_file: &mut Said) -> Result<(), ConfigError> {
     if let Some(scope) = reader.text("scope")?
         && scope != "per-sender"
     {
@@ -117,46 +118,48 @@ fn session(reader: &Reader<'_>, said: &mut Said) -> Result<(), ConfigError> {
     }
     if let Some(name) = reader.text("mainKey")? {
         let name = main_key(name).ok_or_else(|| reader.wrong("mainKey", "one word"))?;
-        said.main_key = Some(name);
+        from_file.main_key = Some(name);
     }
-    said.dm_scope = reader.choice("dmScope", DmScope::NAMES, DmScope::parse)?.or(said.dm_scope);
-    said.group_scope =
-        reader.choice("groupScope", GroupScope::NAMES, GroupScope::parse)?.or(said.group_scope);
+    from_file.dm_scope =
+        reader.choice("dmScope", DmScope::NAMES, DmScope::parse)?.or(from_file.dm_scope);
+    from_file.group_scope = reader
+        .choice("groupScope", GroupScope::NAMES, GroupScope::parse)?
+        .or(from_file.group_scope);
     if let Some(links) = reader.table("identityLinks")? {
-        said.identity_links = Some(links_of(&links)?);
+        from_file.identity_links = Some(links_of(&links)?);
     }
-    resets(reader, said)
+    resets(reader, from_file)
 }
 
-fn resets(reader: &Reader<'_>, said: &mut Said) -> Result<(), ConfigError> {
+fn resets(reader: &Reader<'_>, from_file: &mut Said) -> Result<(), ConfigError> {
     let legacy = reader.minutes("idleMinutes")?;
     let base = reader.table("reset")?.map(|reset| rule(&reset)).transpose()?;
     let by_type = reader.table("resetByType")?;
     let has_rules = base.is_some() || by_type.is_some();
     if let Some(base) = base {
-        said.reset = base.over(said.reset);
+        from_file.reset = base.over(from_file.reset);
     }
     if let Some(minutes) = legacy {
-        said.reset.idle_minutes = said.reset.idle_minutes.or(Some(minutes));
+        from_file.reset.idle_minutes = from_file.reset.idle_minutes.or(Some(minutes));
         if !has_rules {
-            said.reset.mode = Some(ResetMode::Idle);
+            from_file.reset.mode = Some(ResetMode::Idle);
         }
     }
     if let Some(by_type) = by_type {
         for name in by_type.names() {
-            // Older releases say `dm`.
+            // Older releases write `dm`.
             let known = ResetType::parse(if name == "dm" { "direct" } else { name });
             let (Some(kind), Some(reset)) = (known, by_type.table(name)?) else { continue };
             if name == "dm" && by_type.table("direct")?.is_some() {
                 continue;
             }
-            said.reset_by_type.insert(kind, rule(&reset)?);
+            from_file.reset_by_type.insert(kind, rule(&reset)?);
         }
     }
     if let Some(by_channel) = reader.table("resetByChannel")? {
         for name in by_channel.names() {
             if let Some(reset) = by_channel.table(name)? {
-                said.reset_by_channel.insert(name.trim().to_lowercase(), rule(&reset)?);
+                from_file.reset_by_channel.insert(name.trim().to_lowercase(), rule(&reset)?);
             }
         }
     }
@@ -164,7 +167,7 @@ fn resets(reader: &Reader<'_>, said: &mut Said) -> Result<(), ConfigError> {
 }
 
 fn rule(reader: &Reader<'_>) -> Result<ResetRule, ConfigError> {
-    // Development versions called `none` so.
+    // Development versions wrote `manual` for `none`.
     let parse = |word: &str| ResetMode::parse(if word == "manual" { "none" } else { word });
     let hour = match reader.number("atHour")? {
         None => None,
@@ -206,7 +209,7 @@ fn compaction_of(reader: &Reader<'_>) -> Result<Compaction, ConfigError> {
     Ok(compaction)
 }
 
-/// A table, and where it stands.
+/// A table and its path in the file.
 struct Reader<'a> {
     place: String,
     fields: &'a Map<String, Value>,
@@ -223,7 +226,7 @@ impl<'a> Reader<'a> {
         self.fields.keys().map(String::as_str)
     }
 
-    /// What stands there; `null` is nothing.
+    /// Returns the value of a field; `null` counts as absent.
     fn get(&self, name: &str) -> Option<&'a Value> {
         self.fields.get(name).filter(|value| !value.is_null())
     }
@@ -247,7 +250,7 @@ impl<'a> Reader<'a> {
         self.get(name).map(flag).transpose()
     }
 
-    /// A whole number; what stands behind the point is dropped, as releases do.
+    /// Returns a whole number; decimals are cut off, as in releases.
     fn number(&self, name: &str) -> Result<Option<u64>, ConfigError> {
         let number = |value: &Value| {
             let whole = value.as_f64().filter(|number| (0.0..=MOST).contains(number));
@@ -273,7 +276,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Beyond this it is no number of tokens or minutes.
+/// The highest number of tokens or minutes that is accepted.
 const MOST: f64 = 1e12;
 
 #[cfg(test)]
@@ -284,9 +287,9 @@ mod tests {
 
     #[test]
     fn r62_what_is_taken() {
-        let said = read(
+        let from_file = read(
             r#"{
-              // A comment, and a comma too many.
+              // A comment, and a trailing comma.
               session: {
                 scope: 'per-sender', mainKey: "Home", dmScope: "per-channel-peer", groupScope: "main",
                 identityLinks: { alice: ["telegram:1", "discord:2"] },
@@ -302,16 +305,16 @@ mod tests {
             }"#,
         )
         .unwrap();
-        assert_eq!(said.main_key.as_deref(), Some("home"));
-        assert_eq!(said.dm_scope, Some(DmScope::PerChannelPeer));
-        assert_eq!(said.group_scope, Some(GroupScope::Main));
-        assert_eq!(said.identity_links.unwrap()["alice"], ["telegram:1", "discord:2"]);
+        assert_eq!(from_file.main_key.as_deref(), Some("home"));
+        assert_eq!(from_file.dm_scope, Some(DmScope::PerChannelPeer));
+        assert_eq!(from_file.group_scope, Some(GroupScope::Main));
+        assert_eq!(from_file.identity_links.unwrap()["alice"], ["telegram:1", "discord:2"]);
         let rule = |mode, hour, idle_minutes| ResetRule { mode: Some(mode), hour, idle_minutes };
-        assert_eq!(said.reset, rule(ResetMode::Daily, Some(5), Some(90)));
-        assert_eq!(said.reset_by_type[&ResetType::Direct], rule(ResetMode::Idle, None, None));
-        assert_eq!(said.reset_by_type[&ResetType::Group], rule(ResetMode::None, None, None));
-        assert_eq!(said.reset_by_channel["discord"], rule(ResetMode::Idle, None, Some(5)));
-        let compaction = said.compaction;
+        assert_eq!(from_file.reset, rule(ResetMode::Daily, Some(5), Some(90)));
+        assert_eq!(from_file.reset_by_type[&ResetType::Direct], rule(ResetMode::Idle, None, None));
+        assert_eq!(from_file.reset_by_type[&ResetType::Group], rule(ResetMode::None, None, None));
+        assert_eq!(from_file.reset_by_channel["discord"], rule(ResetMode::Idle, None, Some(5)));
+        let compaction = from_file.compaction;
         assert_eq!(compaction.mode, Some(CompactionMode::Safeguard));
         assert_eq!(compaction.reserve_tokens_floor, Some(24000));
         assert_eq!(compaction.memory_flush, Some(true));
@@ -322,10 +325,13 @@ mod tests {
     #[test]
     fn r62_the_documents_have_it_elsewhere() {
         let inner = "agents: { defaults: { session: { dmScope: 'channel-peer', mainKey: 'a' } } }";
-        let said = read(&format!("{{ {inner} }}")).unwrap();
-        assert_eq!(said.dm_scope, Some(DmScope::ChannelPeer));
-        let said = read(&format!("{{ session: {{ dmScope: 'peer' }}, {inner} }}")).unwrap();
-        assert_eq!((said.dm_scope, said.main_key.as_deref()), (Some(DmScope::Peer), Some("a")));
+        let from_file = read(&format!("{{ {inner} }}")).unwrap();
+        assert_eq!(from_file.dm_scope, Some(DmScope::ChannelPeer));
+        let from_file = read(&format!("{{ session: {{ dmScope: 'peer' }}, {inner} }}")).unwrap();
+        assert_eq!(
+            (from_file.dm_scope, from_file.main_key.as_deref()),
+            (Some(DmScope::Peer), Some("a"))
+        );
         assert_eq!(read("{}"), Ok(Said::default()));
         assert_eq!(read("{ session: null, agents: null }"), Ok(Said::default()));
     }
@@ -344,9 +350,9 @@ mod tests {
               }} }},
             }}"#
         );
-        let said = read(&text).unwrap();
-        assert_eq!(said.dm_scope, Some(DmScope::Peer));
-        assert!(!format!("{said:?}").contains("canary"));
+        let from_file = read(&text).unwrap();
+        assert_eq!(from_file.dm_scope, Some(DmScope::Peer));
+        assert!(!format!("{from_file:?}").contains("canary"));
     }
 
     #[test]
@@ -393,7 +399,7 @@ mod tests {
                 "{text}"
             );
         }
-        // Where the reader's own message would quote it.
+        // The parser's own message would quote the secret.
         for text in [
             "{ agents: 'sk-canary-8842' }",
             "{ agents: { defaults: ['sk-canary-8842'] } }",
@@ -410,9 +416,15 @@ mod tests {
 
     #[test]
     fn r62_idle_minutes_as_older_releases_have_them() {
-        let said = read("{ session: { idleMinutes: 30 } }").unwrap();
-        assert_eq!((said.reset.mode, said.reset.idle_minutes), (Some(ResetMode::Idle), Some(30)));
-        let said = read("{ session: { idleMinutes: 30, reset: { mode: 'daily' } } }").unwrap();
-        assert_eq!((said.reset.mode, said.reset.idle_minutes), (Some(ResetMode::Daily), Some(30)));
+        let from_file = read("{ session: { idleMinutes: 30 } }").unwrap();
+        assert_eq!(
+            (from_file.reset.mode, from_file.reset.idle_minutes),
+            (Some(ResetMode::Idle), Some(30))
+        );
+        let from_file = read("{ session: { idleMinutes: 30, reset: { mode: 'daily' } } }").unwrap();
+        assert_eq!(
+            (from_file.reset.mode, from_file.reset.idle_minutes),
+            (Some(ResetMode::Daily), Some(30))
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! When a session starts over by itself: never, unless somebody asks for it.
+//! Decides when a session starts over by itself: never by default.
 //!
-//! As OpenClaw does it: at an hour of the day or after some quiet time, whichever comes first; kinds
-//! of conversations can have rules of their own, and so can channels, whose rule replaces all others.
+//! As in OpenClaw, a session starts over at an hour of the day or after some idle time, whichever
+//! comes first. Kinds of conversations can have rules of their own, and so can channels, whose rule
+//! replaces all others.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +11,26 @@ use jiff::{Timestamp, ToSpan, tz::TimeZone};
 use super::settings::choices;
 use crate::key::{Kind, SessionKey};
 
-/// The hour, where none is said.
+/// The default hour of a daily reset.
 const HOUR: i8 = 4;
 
-/// The quiet time, where none is said.
+/// The default idle time in minutes.
 const IDLE_MINUTES: u32 = 60;
 
 choices! {
-    /// What starts a session over.
+    /// The event that starts a session over.
     ResetMode {
-        /// Nothing but people.
+        /// Only a command.
         None = "none",
-        /// An hour of the day, and also a quiet time if there is one.
+        /// An hour of the day, and also the idle time if one is set.
         Daily = "daily",
-        /// A quiet time.
+        /// An idle time.
         Idle = "idle",
     }
 }
 
 choices! {
-    /// Kinds of conversations that can have a rule of their own.
+    /// A kind of conversation that can have a rule of its own.
     ResetType {
         /// With one person.
         Direct = "direct",
@@ -41,7 +42,7 @@ choices! {
 }
 
 impl ResetType {
-    /// The kind of conversation that a key leads to.
+    /// Returns the kind of conversation that a key routes to.
     pub fn of(key: &SessionKey) -> ResetType {
         match key.kind() {
             _ if key.thread().is_some() => ResetType::Thread,
@@ -52,19 +53,19 @@ impl ResetType {
     }
 }
 
-/// What somebody says about starting over; each part may be left out.
+/// A reset rule; each part may be absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ResetRule {
-    /// What starts it over.
+    /// The event that starts it over.
     pub mode: Option<ResetMode>,
     /// The hour, 0 to 23.
     pub hour: Option<i8>,
-    /// The quiet time, at least 1.
+    /// The idle time in minutes, at least 1.
     pub idle_minutes: Option<u32>,
 }
 
 impl ResetRule {
-    /// What is said here, and below that what is said there.
+    /// Returns this rule, with absent parts from `below`.
     pub(super) fn over(self, below: ResetRule) -> ResetRule {
         ResetRule {
             mode: self.mode.or(below.mode),
@@ -77,27 +78,27 @@ impl ResetRule {
 /// All rules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resets {
-    /// For everything.
+    /// The rule for all sessions.
     pub base: ResetRule,
-    /// For kinds of conversations; what is left out is taken from the base.
+    /// Rules for kinds of conversations; absent parts come from the base.
     pub by_type: BTreeMap<ResetType, ResetRule>,
-    /// For channels, instead of all others.
+    /// Rules for channels, which replace all others.
     pub by_channel: BTreeMap<String, ResetRule>,
 }
 
-/// What applies to one session.
+/// The rule in effect for one session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResetPolicy {
-    /// What starts it over.
+    /// The event that starts it over.
     pub mode: ResetMode,
     /// The hour, 0 to 23.
     pub hour: i8,
-    /// The quiet time.
+    /// The idle time in minutes.
     pub idle_minutes: Option<u32>,
 }
 
 impl Resets {
-    /// What applies to the session of a key whose messages come through a channel.
+    /// Returns the rule in effect for a key whose messages come through a channel.
     pub fn policy(&self, key: &SessionKey, channel: &str) -> ResetPolicy {
         let rule = match self.by_channel.get(channel) {
             Some(rule) => *rule,
@@ -106,7 +107,7 @@ impl Resets {
                 own.over(self.base)
             }
         };
-        // A rule may leave out what its numbers say.
+        // The mode may be absent, and then follows from the numbers.
         let implied = match (rule.hour, rule.idle_minutes) {
             (Some(_), _) => ResetMode::Daily,
             (None, Some(_)) => ResetMode::Idle,
@@ -125,29 +126,29 @@ impl Resets {
     }
 }
 
-/// What is known of a session's past, in milliseconds UTC.
+/// The past activity of a session, in milliseconds UTC.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Activity {
-    /// When the conversation began, or last started over.
+    /// The time when the conversation began or last started over.
     pub started_at: Option<i64>,
-    /// When somebody last spoke to it.
+    /// The time of the last message to it.
     pub last_at: Option<i64>,
-    /// When its metadata last changed; only where nothing else is known.
+    /// The time of the last metadata change; used only if the others are unknown.
     pub updated_at: Option<i64>,
 }
 
 choices! {
-    /// Why a session starts over.
+    /// The reason why a session starts over.
     Due {
         /// The hour has passed.
         Daily = "daily",
-        /// It was quiet for too long.
+        /// The idle time has passed.
         Idle = "idle",
     }
 }
 
-/// Whether a session has to start over before the next message, and why. Hours are those of `zone`.
-/// Times in the future are not believed.
+/// Returns the reason if a session has to start over before the next message. Hours are those of
+/// `zone`. Times in the future are ignored.
 pub fn is_due(policy: &ResetPolicy, activity: &Activity, now: i64, zone: &TimeZone) -> Option<Due> {
     if policy.mode == ResetMode::None {
         return None;
@@ -168,11 +169,11 @@ pub fn is_due(policy: &ResetPolicy, activity: &Activity, now: i64, zone: &TimeZo
     (now - quiet_since > allowed).then_some(Due::Idle)
 }
 
-/// The last moment at which it was that hour.
+/// Returns the last time at which it was that hour.
 fn last_boundary(now: i64, hour: i8, zone: &TimeZone) -> Option<i64> {
     let now = Timestamp::from_millisecond(now).ok()?;
     let today = now.to_zoned(zone.clone()).date();
-    // Where a clock is put forward over the hour, the day has it all the same.
+    // If the clock is set forward over the hour, the boundary still exists on that day.
     let at = |date: jiff::civil::Date| {
         Some(date.at(hour, 0, 0, 0).to_zoned(zone.clone()).ok()?.timestamp())
     };
@@ -243,7 +244,7 @@ mod tests {
             "Europe/London",
             None,
         );
-        // Talking all the time does not put it off.
+        // Constant activity does not delay a daily reset.
         let busy =
             Activity { last_at: Some(at("2026-11-16T03:59:00Z")), ..began("2026-11-15T05:00:00Z") };
         check(&policy, busy, "2026-11-16T04:01:00Z", "UTC", Some(Due::Daily));
@@ -263,7 +264,7 @@ mod tests {
         let last = Activity { last_at: Some(at("2026-11-16T10:00:00Z")), ..Activity::default() };
         check(&policy, last, "2026-11-16T10:30:00Z", "UTC", None);
         check(&policy, last, "2026-11-16T10:30:01Z", "UTC", Some(Due::Idle));
-        // What is only known to have changed counts where nothing else is known.
+        // The metadata change counts only if the other times are unknown.
         let updated = Activity { updated_at: last.last_at, ..Activity::default() };
         check(&policy, updated, "2026-11-16T10:31:00Z", "UTC", Some(Due::Idle));
         let future = Activity { last_at: Some(at("2027-01-01T00:00:00Z")), ..updated };

@@ -1,8 +1,8 @@
-//! What people choose about routing: which conversations share a session, who may speak, and when a
-//! session starts over.
+//! The routing settings: which conversations share a session, who may speak, and when a session
+//! starts over.
 //!
-//! [`Settings`] is what counts; [`Said`] is what one file says. Files are laid over each other with
-//! [`Settings::with`], and what nobody says keeps its default.
+//! [`Settings`] are the values in effect; [`Said`] are the values in one file. [`Settings::with`]
+//! applies one file over another, and a value in no file has its default.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::admission::{AdmissionSettings, SaidAdmission};
 use super::names::is_name;
 use super::reset::{ResetRule, ResetType, Resets};
 
-/// Words that a setting can be: an enumeration with its names, in one place.
+/// Declares an enum of setting values with their names.
 macro_rules! choices {
     (
         $(#[$about:meta])*
@@ -24,12 +24,12 @@ macro_rules! choices {
             /// All names, as people write them.
             pub const NAMES: &[&str] = &[$($word,)+];
 
-            /// Reads a name.
+            /// Parses a name.
             pub fn parse(word: &str) -> Option<$name> {
                 match word { $($word => Some($name::$choice),)+ _ => None }
             }
 
-            /// Its name.
+            /// Returns its name.
             pub fn as_str(self) -> &'static str {
                 match self { $($name::$choice => $word,)+ }
             }
@@ -39,7 +39,7 @@ macro_rules! choices {
 pub(super) use choices;
 
 choices! {
-    /// Which direct conversations share a session.
+    /// The direct conversations that share a session.
     DmScope {
         /// All of them: `agent:<id>:main`.
         Main = "main",
@@ -59,17 +59,17 @@ choices! {
 }
 
 choices! {
-    /// Which group conversations share a session.
+    /// The group conversations that share a session.
     GroupScope {
-        /// None.
+        /// None: each group has its own session.
         PerGroup = "per-group",
-        /// All of them, with the main session.
+        /// All of them, and the main session.
         Main = "main",
     }
 }
 
 choices! {
-    /// How a conversation is compacted.
+    /// The method of compaction.
     CompactionMode {
         /// In one go.
         Default = "default",
@@ -78,23 +78,23 @@ choices! {
     }
 }
 
-/// What counts.
+/// The settings in effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// What the main session is called.
+    /// The name of the main session.
     pub main_key: String,
-    /// Which direct conversations share a session.
+    /// The direct conversations that share a session.
     pub dm_scope: DmScope,
-    /// Which group conversations share one.
+    /// The group conversations that share a session.
     pub group_scope: GroupScope,
-    /// A person's one name, and the ids by which channels know them: `telegram:821071206`, or an id
-    /// alone, whatever the channel.
+    /// A person's one name, with the person's ids on channels: `telegram:821071206`, or an id alone
+    /// for any channel.
     pub identity_links: BTreeMap<String, Vec<String>>,
-    /// When a session starts over.
+    /// The rules for starting a session over.
     pub resets: Resets,
-    /// Who may speak.
+    /// The rules for who may speak.
     pub admission: AdmissionSettings,
-    /// When and how a conversation is compacted.
+    /// The rules for compaction.
     pub compaction: Compaction,
 }
 
@@ -112,57 +112,57 @@ impl Default for Settings {
     }
 }
 
-/// What one file says.
+/// The settings in one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Said {
     /// The name of the main session.
     pub main_key: Option<String>,
-    /// Which direct conversations share a session.
+    /// The direct conversations that share a session.
     pub dm_scope: Option<DmScope>,
-    /// Which group conversations share one.
+    /// The group conversations that share a session.
     pub group_scope: Option<GroupScope>,
-    /// Who is who.
+    /// The ids of each person.
     pub identity_links: Option<BTreeMap<String, Vec<String>>>,
-    /// When a session starts over.
+    /// The rule for starting a session over.
     pub reset: ResetRule,
-    /// … of these kinds.
+    /// The rules for kinds of conversations.
     pub reset_by_type: BTreeMap<ResetType, ResetRule>,
-    /// … on these channels.
+    /// The rules for channels.
     pub reset_by_channel: BTreeMap<String, ResetRule>,
-    /// Who may speak.
+    /// The rules for who may speak.
     pub admission: SaidAdmission,
-    /// When and how a conversation is compacted.
+    /// The rules for compaction.
     pub compaction: Compaction,
 }
 
 impl Settings {
-    /// The same with what a file says.
+    /// Returns the settings with those of a file applied over them.
     #[must_use]
-    pub fn with(mut self, said: Said) -> Settings {
-        if let Some(main_key) = said.main_key {
+    pub fn with(mut self, from_file: Said) -> Settings {
+        if let Some(main_key) = from_file.main_key {
             self.main_key = main_key;
         }
-        self.dm_scope = said.dm_scope.unwrap_or(self.dm_scope);
-        self.group_scope = said.group_scope.unwrap_or(self.group_scope);
-        if let Some(identity_links) = said.identity_links {
+        self.dm_scope = from_file.dm_scope.unwrap_or(self.dm_scope);
+        self.group_scope = from_file.group_scope.unwrap_or(self.group_scope);
+        if let Some(identity_links) = from_file.identity_links {
             self.identity_links = identity_links;
         }
-        self.resets.base = said.reset.over(self.resets.base);
-        for (kind, rule) in said.reset_by_type {
+        self.resets.base = from_file.reset.over(self.resets.base);
+        for (kind, rule) in from_file.reset_by_type {
             let below = self.resets.by_type.remove(&kind).unwrap_or_default();
             self.resets.by_type.insert(kind, rule.over(below));
         }
-        for (channel, rule) in said.reset_by_channel {
+        for (channel, rule) in from_file.reset_by_channel {
             let below = self.resets.by_channel.remove(&channel).unwrap_or_default();
             self.resets.by_channel.insert(channel, rule.over(below));
         }
-        self.admission = self.admission.with(said.admission);
-        self.compaction = said.compaction.over(self.compaction);
+        self.admission = self.admission.with(from_file.admission);
+        self.compaction = from_file.compaction.over(self.compaction);
         self
     }
 }
 
-/// Reads the name of the main session: one word, because what has colons is another kind of key.
+/// Parses the name of the main session: one word, because a key with colons is of another kind.
 pub fn main_key(text: &str) -> Option<String> {
     let name = match text.trim() {
         "" => "main".to_owned(),
@@ -171,27 +171,27 @@ pub fn main_key(text: &str) -> Option<String> {
     is_name(&name).then_some(name)
 }
 
-/// When and how a conversation is compacted, as far as somebody said.
+/// The rules for compaction; each may be absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Compaction {
-    /// How.
+    /// The method.
     pub mode: Option<CompactionMode>,
-    /// So much of the window is kept free.
+    /// Tokens of the context window that are kept free.
     pub reserve_tokens: Option<u64>,
-    /// … and never less than this.
+    /// The lower limit of `reserve_tokens`.
     pub reserve_tokens_floor: Option<u64>,
-    /// So much of what was said last stays as it is.
+    /// Tokens of the most recent messages that are not compacted.
     pub keep_recent_tokens: Option<u64>,
-    /// Whether the agent is asked to write down what should last.
+    /// True if the agent is asked to save its notes before a compaction.
     pub memory_flush: Option<bool>,
-    /// So long before a compaction.
+    /// The distance to a compaction, in tokens, at which the agent is asked.
     pub memory_flush_soft_threshold_tokens: Option<u64>,
-    /// In these words.
+    /// The prompt that asks the agent.
     pub memory_flush_prompt: Option<String>,
 }
 
 impl Compaction {
-    /// What is said here, and below that what was said before.
+    /// Returns these rules, with absent values from `below`.
     fn over(self, below: Compaction) -> Compaction {
         Compaction {
             mode: self.mode.or(below.mode),

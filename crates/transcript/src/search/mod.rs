@@ -1,4 +1,4 @@
-//! What people ask for when they search ([`query`]), and what they are shown of a hit ([`snippet`]).
+//! The query language ([`query`]), and the text shown for a hit ([`snippet`]).
 
 pub mod query;
 pub mod snippet;

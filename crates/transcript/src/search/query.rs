@@ -1,7 +1,7 @@
 //! The query language: words, `"phrases"`, `-not`, `prefix*` and filters such as `project:shop`.
 //!
-//! Nothing that a person types is an error except a filter whose value makes no sense; whatever is
-//! no filter is text to look for, with all its dashes, quotes and brackets.
+//! Only a filter with an invalid value is an error. Everything that is not a filter is text to
+//! search for, with all its dashes, quotes and brackets.
 
 use std::fmt;
 
@@ -10,44 +10,44 @@ use jiff::Zoned;
 use crate::entry::Role;
 use crate::when;
 
-/// Longer queries are refused: nobody types them, and each word costs a look into the index.
+/// The longest query in bytes. No person types a longer one, and each word costs an index lookup.
 pub const LONGEST: usize = 64 << 10;
 
-/// More words than this are refused, too.
+/// The highest number of words and phrases in a query; each costs an index lookup.
 pub const MOST_CLAUSES: usize = 256;
 
-/// What to look for.
+/// A parsed query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
-    /// Words and phrases: all of them, and none of those that are negated.
+    /// Words and phrases. All must match, except negated ones, which must not.
     pub clauses: Vec<Clause>,
-    /// What else has to hold. Of filters of one kind one is enough.
+    /// Conditions on a hit. Of several filters of one kind, one must hold.
     pub filters: Vec<Filter>,
-    /// Where to look; empty: everywhere but in thinking.
+    /// The places to search; if empty, all but thinking.
     pub places: Vec<Place>,
 }
 
 /// A word or a phrase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clause {
-    /// As typed, without quotes, dash and star.
+    /// The text as typed, without quotes, dash and star.
     pub text: String,
-    /// It must not be there.
+    /// True if it must not match.
     pub is_negated: bool,
-    /// The last word may go on.
+    /// True if the last word is a prefix.
     pub is_prefix: bool,
 }
 
-/// What has to hold of a hit.
+/// A condition on a hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter {
-    /// It must not hold.
+    /// True if the condition must not hold.
     pub is_negated: bool,
-    /// What.
+    /// The condition.
     pub what: What,
 }
 
-/// What a filter is about.
+/// The condition of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// The session's project, by a part of its name or path.
@@ -58,30 +58,30 @@ pub enum What {
     Format(String),
     /// The session, by the beginning of its id.
     Session(String),
-    /// Who speaks.
+    /// The speaker.
     Role(Role),
-    /// A call of this tool, or what it answered.
+    /// A call of this tool, or its result.
     Tool(String),
     /// A turn in which a tool was used on this file.
     File(String),
-    /// Something failed.
+    /// A failure.
     Error,
-    /// Not before this, in milliseconds UTC.
+    /// At or after this time, in milliseconds UTC.
     Since(i64),
-    /// Before this.
+    /// Before this time, in milliseconds UTC.
     Until(i64),
     /// The session was compacted.
     Compaction,
 }
 
-/// Where to look.
+/// A kind of text to search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// What people and agents said.
+    /// Messages of people and agents.
     Text,
-    /// What tools were asked.
+    /// Inputs of tool calls.
     Input,
-    /// What tools answered.
+    /// Results of tool calls.
     Result,
     /// The model's reasoning.
     Thinking,
@@ -115,29 +115,29 @@ const KEYS: &[&str] = &[
     "in",
 ];
 
-/// Why a query cannot be understood.
+/// The reason why a query cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QueryError {
-    /// A filter's value is none of those that it knows.
+    /// The value of a filter is not one that it accepts.
     Value {
         /// The filter.
         key: &'static str,
-        /// What was said.
+        /// The given value.
         value: String,
-        /// What could be said.
+        /// The accepted values.
         known: Vec<&'static str>,
     },
-    /// A time that cannot be read.
+    /// A time that cannot be parsed.
     Time {
         /// The filter.
         key: &'static str,
-        /// What was said.
+        /// The given value.
         value: String,
     },
-    /// Too much text.
+    /// The query is too long.
     TooLong,
-    /// Too many words.
+    /// The query has too many words.
     TooManyWords,
 }
 
@@ -145,10 +145,14 @@ impl fmt::Display for QueryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             QueryError::Value { key, value, known } => {
-                write!(f, "`{key}:{value}` is no filter; {key}: takes {}", known.join(", "))
+                write!(
+                    f,
+                    "`{key}:{value}` is not a valid filter; {key}: accepts {}",
+                    known.join(", ")
+                )
             }
             QueryError::Time { key, value } => {
-                write!(f, "`{key}:{value}` names no time; try 3d, yesterday or 2026-11-01")
+                write!(f, "`{key}:{value}` is not a time; try 3d, yesterday or 2026-11-01")
             }
             QueryError::TooLong => {
                 write!(f, "the query is longer than {} KiB", LONGEST >> 10)
@@ -162,7 +166,7 @@ impl fmt::Display for QueryError {
 
 impl std::error::Error for QueryError {}
 
-/// Reads a query. `now` is what `since:3d` counts from.
+/// Parses a query. Relative times such as `since:3d` count from `now`.
 pub fn parse(text: &str, now: &Zoned) -> Result<Query, QueryError> {
     if text.len() > LONGEST {
         return Err(QueryError::TooLong);
@@ -180,13 +184,13 @@ pub fn parse(text: &str, now: &Zoned) -> Result<Query, QueryError> {
 }
 
 impl Query {
-    /// Looks for one text as it is, whatever it looks like.
+    /// Returns a query for one text, without special characters.
     pub fn literal(text: &str) -> Query {
         let clause = Clause { text: text.to_owned(), is_negated: false, is_prefix: false };
         Query { clauses: vec![clause], ..Query::default() }
     }
 
-    /// True if it says nothing.
+    /// Returns true if the query has no clauses and no filters.
     pub fn is_empty(&self) -> bool {
         self.clauses.is_empty() && self.filters.is_empty() && self.places.is_empty()
     }
@@ -260,20 +264,20 @@ impl Query {
     }
 }
 
-/// A piece of a query: what stands between spaces, or in quotes.
+/// A token of a query: text between spaces, or in quotes.
 #[derive(Debug, PartialEq, Eq)]
 struct Token<'q> {
     text: &'q str,
-    /// What stands before the quotes: `project:` of `project:"a b"`.
+    /// The filter key before the quotes: `project:` in `project:"a b"`.
     key: Option<&'static str>,
     is_negated: bool,
     is_quoted: bool,
-    /// A star follows the closing quote.
+    /// True if a star follows the closing quote.
     has_star: bool,
 }
 
 impl<'q> Token<'q> {
-    /// The filter that it is, if it is one.
+    /// Returns the filter's key and value, if the token is a filter.
     fn filter(&self) -> Option<(&'static str, &'q str)> {
         if let Some(key) = self.key {
             return (!self.text.is_empty()).then_some((key, self.text));
@@ -283,22 +287,22 @@ impl<'q> Token<'q> {
         }
         let (key, value) = self.text.split_once(':')?;
         let key = KEYS.iter().find(|known| **known == key)?;
-        // An address of a file is text; a key without a value, too.
+        // A URL is text, and so is a key without a value.
         (!value.is_empty() && !value.starts_with("//")).then_some((*key, value))
     }
 }
 
-/// NUL and other control characters separate words as spaces do.
+/// Returns true for spaces, NUL and other control characters, which all separate words.
 fn is_space(character: char) -> bool {
     character.is_whitespace() || character.is_control()
 }
 
-/// The first piece of a query, and the rest of it.
+/// Returns the first token of a query, and the rest of the text.
 fn next_token(text: &str) -> Option<(Token<'_>, &str)> {
     let text = text.trim_start_matches(is_space);
     let mut token =
         Token { text: "", key: None, is_negated: false, is_quoted: false, has_star: false };
-    // Two dashes are an option of some program, not a "not".
+    // Two dashes begin an option of a program, and do not negate.
     let mut rest = match text.strip_prefix('-') {
         Some(after) if !after.starts_with('-') && !after.starts_with(is_space) => {
             token.is_negated = !after.is_empty();

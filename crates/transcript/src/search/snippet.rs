@@ -1,37 +1,38 @@
-//! The piece of a text that is shown for a hit, with what was found marked.
+//! The snippet of a text that is shown for a hit, with the matches marked.
 
 use super::words::words;
 
-/// What to mark.
+/// A word or phrase to mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Needle {
-    /// Words one after the other, folded.
+    /// The folded words of a phrase, in order.
     pub words: Vec<String>,
-    /// The last one may go on.
+    /// True if the last word is a prefix.
     pub is_prefix: bool,
 }
 
-/// A piece of a text on one line.
+/// A part of a text on one line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snippet {
     /// The text; runs of spaces and line breaks are one space.
     pub text: String,
-    /// What was found in it: beginning and end, in bytes.
+    /// The matches: start and end in bytes.
     pub marks: Vec<(usize, usize)>,
-    /// There is text before it.
+    /// True if text was cut off before it.
     pub is_cut_before: bool,
-    /// There is text after it.
+    /// True if text was cut off after it.
     pub is_cut_after: bool,
 }
 
-/// At most so many places are looked at to choose the best one.
+/// The highest number of matches that are compared to choose the best place; it bounds the work for
+/// long texts.
 const MOST_PLACES: usize = 2000;
 
-/// Where the needles stand in a text: beginning, end and which of them.
+/// Returns the matches in a text: start, end and index of the needle.
 pub fn places(text: &str, needles: &[Needle]) -> Vec<(usize, usize, usize)> {
     let longest = needles.iter().map(|needle| needle.words.len()).max().unwrap_or(0);
     let mut places = Vec::new();
-    // The last words, as many as the longest phrase has.
+    // The most recent words, as many as the longest phrase has.
     let mut recent: Vec<super::words::Word<'_>> = Vec::new();
     for word in words(text) {
         if recent.len() >= longest.max(1) {
@@ -60,7 +61,7 @@ pub fn places(text: &str, needles: &[Needle]) -> Vec<(usize, usize, usize)> {
     places
 }
 
-/// The piece of `text`, about `width` bytes, that holds the most different needles.
+/// Returns the part of `text`, about `width` bytes, with the most different needles.
 pub fn around(text: &str, places: &[(usize, usize, usize)], width: usize) -> Snippet {
     let width = width.max(16);
     let mut best: Option<(usize, usize, usize)> = None;
@@ -77,7 +78,7 @@ pub fn around(text: &str, places: &[(usize, usize, usize)], width: usize) -> Sni
         }
     }
     let (start, end) = best.map_or((0, 0), |(_, start, end)| (start, end.max(start)));
-    // What is found stands in the middle, a bit to the left: what follows says more.
+    // The match is slightly left of the middle, because the text after it is more useful.
     let room = width.saturating_sub(end - start);
     let from = word_boundary(text, start.saturating_sub(room / 3), start);
     let to = text.floor_char_boundary((from + width).max(end).min(text.len()));
@@ -92,7 +93,7 @@ pub fn around(text: &str, places: &[(usize, usize, usize)], width: usize) -> Sni
     one_line(text, from, to, places)
 }
 
-/// A place near `at` where no word is cut, not after `limit`.
+/// Returns an offset near `at`, at most `limit`, that does not cut a word.
 fn word_boundary(text: &str, at: usize, limit: usize) -> usize {
     let at = text.floor_char_boundary(at);
     if at == 0 {
@@ -105,14 +106,14 @@ fn word_boundary(text: &str, at: usize, limit: usize) -> usize {
     }
 }
 
-/// `text[from..to]` on one line.
+/// Returns `text[from..to]` on one line.
 fn one_line(text: &str, from: usize, to: usize, places: &[(usize, usize, usize)]) -> Snippet {
     let mut snippet = Snippet {
         is_cut_before: text.get(..from).is_some_and(|before| !before.trim().is_empty()),
         is_cut_after: text.get(to..).is_some_and(|after| !after.trim().is_empty()),
         ..Snippet::default()
     };
-    // Places that overlap are one mark.
+    // Overlapping matches become one mark.
     let mut marks: Vec<(usize, usize)> = Vec::new();
     for (start, end, _) in places.iter().filter(|(start, end, _)| *start >= from && *end <= to) {
         match marks.last_mut() {
@@ -151,8 +152,8 @@ fn one_line(text: &str, from: usize, to: usize, places: &[(usize, usize, usize)]
     snippet
 }
 
-/// Where in a sequence that colours a terminal's output a character stands. Tools write many of
-/// them, and nobody wants to read them.
+/// The state inside a terminal colour sequence. Tool output has many of them, and snippets leave
+/// them out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Colour {
     No,

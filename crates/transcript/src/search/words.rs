@@ -1,8 +1,8 @@
-//! Words of a text and where they stand, folded as the search index folds them: letters and digits
+//! The words of a text and their offsets, folded like those of the search index: letters and digits
 //! of all scripts, without case and accents.
 //!
-//! The index's own tokenizer decides what is found; this one only finds the place in the text to
-//! show, so the few characters that they see differently do no harm.
+//! The index's own tokenizer decides what matches. This one only finds the offset to show, so a few
+//! differences do no harm.
 
 use std::borrow::Cow;
 
@@ -12,15 +12,15 @@ use unicode_normalization::char::is_combining_mark;
 /// A word of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word<'t> {
-    /// Without case and accents.
+    /// The word without case and accents.
     pub folded: Cow<'t, str>,
-    /// Where it begins, in bytes.
+    /// The start in bytes.
     pub start: usize,
-    /// Where it ends.
+    /// The end in bytes.
     pub end: usize,
 }
 
-/// The words of a text, in order.
+/// Returns the words of a text, in order.
 pub fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
     let mut rest = text.char_indices().peekable();
     std::iter::from_fn(move || {
@@ -36,7 +36,7 @@ pub fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
     })
 }
 
-/// A word without case and accents.
+/// Returns a word without case and accents.
 pub fn fold(word: &str) -> Cow<'_, str> {
     if word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()) {
         return Cow::Borrowed(word);
@@ -52,8 +52,8 @@ fn is_word(character: char) -> bool {
     character.is_alphanumeric() || (!character.is_ascii() && is_combining_mark(character))
 }
 
-/// Whether a text is in a script without spaces between words: the index knows only whole runs of
-/// it, in which a word cannot be found.
+/// Returns true if a text is in a script without spaces between words. The index stores only whole
+/// runs of such text, in which single words cannot be found.
 pub fn has_no_spaces(text: &str) -> bool {
     !text.is_ascii()
         && text.chars().any(|character| {

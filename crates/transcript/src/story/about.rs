@@ -1,4 +1,4 @@
-//! What a tool call is about, and whether a result speaks of an error.
+//! Summarizes a tool call in one line, and finds error words in a result.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -6,20 +6,20 @@ use std::collections::HashMap;
 use serde_json::value::RawValue;
 use unicode_width::UnicodeWidthChar;
 
-/// The keys of a tool's input that say what the call is about, best first.
+/// The keys of a tool's input that summarize the call, best first.
 pub const ABOUT_KEYS: &[&str] =
     &["file_path", "path", "notebook_path", "command", "query", "pattern", "url", "prompt"];
 
-/// The words that make a result worth a mark where errors are not always recorded.
+/// The words that mark a result in formats that do not always record errors.
 pub const ERROR_WORDS: &[&str] = &["error", "Error", "failed", "FAILED"];
 
-/// Whether a text holds one of [`ERROR_WORDS`].
+/// Returns true if a text holds one of [`ERROR_WORDS`].
 pub fn mentions_error(text: &str) -> bool {
     ERROR_WORDS.iter().any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some())
 }
 
-/// What a call with this input is about: the first of [`ABOUT_KEYS`] that says something, on one
-/// line of at most `columns` columns. `None` leaves the tool's name to speak for itself.
+/// Returns a summary of a call's input: the first of [`ABOUT_KEYS`] with a value, on one line of at
+/// most `columns` columns. `None` if the tool's name must be enough.
 pub fn about(input: &str, columns: usize) -> Option<String> {
     let fields: HashMap<Cow<'_, str>, &RawValue> = match serde_json::from_str(input) {
         Ok(fields) => fields,
@@ -31,25 +31,25 @@ pub fn about(input: &str, columns: usize) -> Option<String> {
     };
     ABOUT_KEYS.iter().find_map(|key| {
         let value = fields.get(*key)?.get();
-        let words = match serde_json::from_str::<Said<'_>>(value).ok()? {
-            Said::Text(text) => text,
-            Said::List(words) => Cow::Owned(words.join(" ")),
+        let words = match serde_json::from_str::<SummaryValue<'_>>(value).ok()? {
+            SummaryValue::Text(text) => text,
+            SummaryValue::List(words) => Cow::Owned(words.join(" ")),
         };
         let line = one_line(&words, columns);
         (!line.is_empty()).then_some(line)
     })
 }
 
-/// A command may be a list of its words.
+/// A value of such a key. A command may be a list of its words.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
-enum Said<'a> {
+enum SummaryValue<'a> {
     Text(#[serde(borrow)] Cow<'a, str>),
     List(Vec<String>),
 }
 
-/// The text on one line: runs of white space become a space, and what is wider than `columns` ends
-/// in `…`. Looks at no more of the text than it shows.
+/// Returns the text on one line: a run of white space becomes a space, and text wider than
+/// `columns` ends in `…`. Reads no more of the text than it shows.
 pub fn one_line(text: &str, columns: usize) -> String {
     let mut line = String::new();
     let mut used = 0;

@@ -1,12 +1,12 @@
-//! The story of a session: the human's words, the agent's words, and one line for everything else.
+//! The story of a session: the human's text, the agent's text, and one line for everything else.
 //!
-//! A [`StoryItem`] is what one entry tells. [`tell()`] makes one of an [`Entry`](crate::entry::Entry) alone; whoever knows
-//! the session adds what an entry does not know by itself: its turn, how its calls ended, where the
-//! session went back. Every rendering (terminal, Markdown, HTML, JSON) starts from these items and
-//! decides nothing about what belongs to the story: [`Telling`] says what is opened, and
-//! [`StoryItem::is_told`] what is left.
+//! A [`StoryItem`] is the part of the story that one entry adds. [`tell()`] makes one from an
+//! [`Entry`](crate::entry::Entry) alone; the caller, who knows the session, adds its turn, the
+//! outcome of its calls, and rewinds. Every rendering (terminal, Markdown, HTML, JSON) starts from
+//! these items and makes no choice of its own: [`Telling`] selects what is shown in full, and
+//! [`StoryItem::is_told`] what is shown at all.
 //!
-//! Nothing is lost here: an item that is folded, a body that is dropped, is still in the entry.
+//! Nothing is lost: the text of a folded item is still in the entry.
 
 mod about;
 mod tell;
@@ -19,72 +19,72 @@ use crate::time::Timestamp;
 pub use about::{ABOUT_KEYS, ERROR_WORDS, about, mentions_error, one_line};
 pub use tell::tell;
 
-/// How wide the line about a tool call may be.
+/// The widest line about a tool call, in columns, with the name of the tool.
 pub const CALL_COLUMNS: usize = 120;
 
-/// What one entry tells.
+/// The part of the story that one entry adds.
 #[derive(Debug, Clone, Default)]
 pub struct StoryItem<'a> {
-    /// The agent's id of the entry, or the ledger's name for it where the agent gave none.
+    /// The agent's id of the entry, or the ledger's name for it if the agent gave none.
     pub id: Option<Cow<'a, str>>,
-    /// The number by which the ledger knows the entry. 0 until it is known.
+    /// The ledger's number of the entry; 0 until it is known.
     pub entry: i64,
     /// The agent's id of the entry that it follows, or the ledger's name for it.
     pub parent: Option<String>,
     /// The record's own type name, exactly as written.
     pub type_name: Cow<'a, str>,
-    /// What it is.
+    /// The kind of item.
     pub kind: ItemKind<'a>,
-    /// Who speaks.
+    /// The speaker.
     pub role: Option<Role>,
-    /// When, by the agent's clock.
+    /// The time, by the agent's clock.
     pub time: Option<Timestamp>,
-    /// Which turn of the session it belongs to, counted from 1.
+    /// The turn of the session, counted from 1.
     pub turn: Option<u64>,
-    /// The model that speaks.
+    /// The model that answers.
     pub model: Option<Cow<'a, str>>,
-    /// What it is made of, in order.
+    /// Its pieces, in order.
     pub pieces: Vec<Piece<'a>>,
-    /// Why it is told only when asked for; `None` for what belongs to the story.
+    /// The reason why it is hidden by default; `None` if it is shown.
     pub folded: Option<Folded>,
-    /// A prompt: it begins a turn.
+    /// True for a prompt, which begins a turn.
     pub is_prompt: bool,
-    /// The agent itself recorded a failure here (an API error).
+    /// True if the agent itself recorded a failure here (an API error).
     pub is_error: bool,
-    /// The human stopped the agent here.
+    /// True if the human stopped the agent here.
     pub is_interrupt: bool,
-    /// Typed while the agent worked, and kept for it.
+    /// True if the human typed it while the agent worked, and it waited in a queue.
     pub is_queued: bool,
-    /// The conversation went back before this entry.
+    /// Set if the conversation was rewound before this entry.
     pub rewind: Option<Rewind>,
-    /// From a last line that has no newline yet: it may still change.
+    /// True if it is from a last line without a newline, which may still change.
     pub is_provisional: bool,
-    /// The agent's file no longer holds it.
+    /// True if the agent's file no longer holds it.
     pub is_absent: bool,
-    /// The entry that it says it follows, where the session has none of that id.
+    /// The id of its parent, if the session has no such entry.
     pub missing_parent: Option<String>,
-    /// How many bytes its line has, where that is too many for it to be read.
+    /// The length of its line in bytes, if the line is too long to decode.
     pub oversize: Option<u64>,
 }
 
-/// What an item is.
+/// The kind of an item.
 #[derive(Debug, Clone, Default)]
 pub enum ItemKind<'a> {
-    /// Words, calls and results.
+    /// Text, calls and results.
     #[default]
     Message,
-    /// An entry that stands for those before it.
+    /// An entry that replaces those before it in the context.
     Compaction(Compaction<'a>),
-    /// What happened on a branch that was left.
+    /// A summary of a branch that was abandoned.
     BranchSummary {
         /// The text.
         summary: Cow<'a, str>,
-        /// Where it came from, as written.
+        /// The source of the summary, as written.
         from: Option<Cow<'a, str>>,
     },
-    /// Everything before it left the context.
+    /// A reset: all earlier entries left the context.
     Reset {
-        /// Why, as written.
+        /// The reason, as written.
         reason: Option<Cow<'a, str>>,
     },
     /// Bookkeeping.
@@ -92,7 +92,7 @@ pub enum ItemKind<'a> {
 }
 
 impl ItemKind<'_> {
-    /// The word that is printed.
+    /// Returns the word that is printed.
     pub fn as_str(&self) -> &'static str {
         match self {
             ItemKind::Message => "message",
@@ -104,28 +104,28 @@ impl ItemKind<'_> {
     }
 }
 
-/// Why an item is not told unless it is asked for.
+/// The reason why an item is hidden by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Folded {
-    /// The harness put it in: caveats, output of commands, reminders, notifications.
+    /// The harness injected it: caveats, output of commands, reminders, notifications.
     Meta,
     /// A copy of an answer that was sent to a chat channel.
     Mirror,
-    /// A sub-agent's work in the file of the session that it works for.
+    /// A sub-agent's work in its parent session's file.
     Sidechain,
-    /// The text that stands for compacted history.
+    /// The text that replaces compacted history.
     Summary,
-    /// The human's words while they waited for the agent. Whoever knows the session opens those that
-    /// no other entry says.
+    /// A prompt that waited in the agent's queue. The caller, who knows the session, shows it if no
+    /// other entry repeats it.
     Queued,
     /// A record of a type that this version does not know.
     Unknown,
-    /// Never part of a story: changes of model, state of extensions, titles, progress.
+    /// Never part of a story: model changes, state of extensions, titles, progress.
     Bookkeeping,
 }
 
 impl Folded {
-    /// The word that is printed.
+    /// Returns the word that is printed.
     pub fn as_str(self) -> &'static str {
         match self {
             Folded::Meta => "meta",
@@ -142,70 +142,70 @@ impl Folded {
 /// A piece of an item.
 #[derive(Debug, Clone)]
 pub enum Piece<'a> {
-    /// What the human or the agent said.
+    /// Text of the human or the agent.
     Words(Cow<'a, str>),
-    /// What the harness put beside it (a system reminder).
+    /// Text that the harness injected next to it (a system reminder).
     Injected(Cow<'a, str>),
-    /// The model's reasoning; may be empty where only a signature was kept.
+    /// The model's reasoning; empty if only a signature was stored.
     Thinking(Cow<'a, str>),
     /// A call of a tool.
     Call(StoryCall<'a>),
-    /// What a tool answered.
+    /// The answer of a tool.
     Result(StoryResult<'a>),
     /// A picture.
     Image {
-        /// As written (`image/png`).
+        /// The media type as written (`image/png`).
         media_type: Option<Cow<'a, str>>,
     },
-    /// A piece of a type this version does not know.
+    /// A piece of a type that this version does not know.
     Other(Cow<'a, str>),
 }
 
 /// A call of a tool.
 #[derive(Debug, Clone, Default)]
 pub struct StoryCall<'a> {
-    /// What pairs it with its result.
+    /// The id that pairs it with its result.
     pub id: Option<Cow<'a, str>>,
     /// The tool's name; empty if the record has none.
     pub name: Cow<'a, str>,
-    /// What the call is about: the path, command or query, on one line of at most
-    /// [`CALL_COLUMNS`] columns together with the name.
+    /// A summary of the call: the path, command or query, on one line of at most [`CALL_COLUMNS`]
+    /// columns together with the name.
     pub about: Option<String>,
-    /// All of the arguments, as written.
+    /// The full arguments, as written.
     pub input: Option<RawJson<'a>>,
-    /// The call was cut off while it was being streamed.
+    /// True if the call was cut off while it was being streamed.
     pub is_partial: bool,
-    /// How it ended; `None` while that is not known.
+    /// The outcome; `None` while it is not known.
     pub outcome: Option<Outcome>,
     /// The session of the sub-agent that it started.
     pub subagent: Option<String>,
 }
 
-/// What a tool answered.
+/// The answer of a tool.
 #[derive(Debug, Clone, Default)]
 pub struct StoryResult<'a> {
-    /// The call it answers.
+    /// The id of the call that it answers.
     pub call_id: Option<Cow<'a, str>>,
-    /// The tool's name, where the result or its call says it.
+    /// The tool's name, if the result or its call has it.
     pub name: Option<Cow<'a, str>>,
-    /// What its call was about, where that is known.
+    /// The summary of its call, if it is known.
     pub about: Option<String>,
     /// Its text.
     pub text: Cow<'a, str>,
-    /// How it ended.
+    /// The outcome of the call.
     pub outcome: Outcome,
-    /// Base name of the file that holds the whole output, when this is only its beginning.
+    /// Base name of the file that holds the whole output, if this is only its beginning.
     pub output_file: Option<Cow<'a, str>>,
-    /// How many pictures it carries.
+    /// The number of pictures in it.
     pub images: u32,
-    /// The session has no call that it answers.
+    /// True if the session has no call that it answers.
     pub is_orphan: bool,
 }
 
-/// How a call ended. An error that was recorded and a text that only mentions one are different.
+/// The outcome of a call. A recorded error differs from a text that only mentions one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing speaks against it.
+    /// No sign of an error.
     #[default]
     Fine,
     /// The result's text holds one of [`ERROR_WORDS`], in a format that records few errors.
@@ -215,7 +215,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The word that is printed.
+    /// Returns the word that is printed.
     pub fn as_str(self) -> &'static str {
         match self {
             Outcome::Fine => "fine",
@@ -224,7 +224,7 @@ impl Outcome {
         }
     }
 
-    /// How a result ended, given what was recorded and whether its words may be looked at.
+    /// Returns the outcome of a result that is recorded as an error, or only mentions one.
     pub fn of(is_error: bool, mentions_error: bool) -> Outcome {
         match (is_error, mentions_error) {
             (true, _) => Outcome::Failed,
@@ -234,19 +234,19 @@ impl Outcome {
     }
 }
 
-/// The conversation went back.
+/// A return of the conversation to an earlier entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rewind {
-    /// The last turn that still counts; `None` if it began anew.
+    /// The last turn that was kept; `None` if the conversation started over.
     pub to_turn: Option<u64>,
-    /// The entry it goes on from.
+    /// The entry that the conversation continues from.
     pub to: Option<String>,
-    /// The agent went back, in the middle of a turn.
+    /// True if the agent went back in the middle of a turn.
     pub is_within_turn: bool,
 }
 
 impl Compaction<'_> {
-    /// The summary without the lists of files that stand in it, where they are told by themselves.
+    /// Returns the summary without its lists of files, if these are shown separately.
     pub fn prose(&self) -> Cow<'_, str> {
         let mut prose = Cow::Borrowed(&*self.summary);
         for (tag, files) in
@@ -266,25 +266,25 @@ impl Compaction<'_> {
     }
 }
 
-/// What of a story is opened.
+/// The parts of a story that are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Telling {
     /// The model's reasoning.
     pub thinking: bool,
     /// Tool calls.
     pub tools: Tools,
-    /// Summaries of compacted history, and what was read and changed before.
+    /// Summaries of compacted history, with the files read and changed before.
     pub compactions: bool,
-    /// What the harness put in, mirrors, sub-agents' work in this file, and records of unknown types.
+    /// Injected text, mirrors, sub-agents' work in this file, and records of unknown types.
     pub folded: bool,
 }
 
 impl Telling {
-    /// What is told unless something else is asked for.
+    /// The parts that are shown by default.
     pub const DEFAULT: Telling =
         Telling { thinking: false, tools: Tools::About, compactions: false, folded: false };
 
-    /// Everything.
+    /// All parts.
     pub const FULL: Telling =
         Telling { thinking: true, tools: Tools::Full, compactions: true, folded: true };
 }
@@ -295,22 +295,22 @@ impl Default for Telling {
     }
 }
 
-/// How much of a tool call is told.
+/// The detail in which a tool call is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tools {
-    /// Its name.
+    /// Only its name.
     Names,
-    /// Its name and what it is about.
+    /// Its name and a one-line summary.
     #[default]
     About,
-    /// All of its input.
+    /// Its full input.
     Inputs,
-    /// All of its input, and what the tool answered.
+    /// Its full input and its result.
     Full,
 }
 
 impl StoryItem<'_> {
-    /// Whether it is told at all.
+    /// Returns true if the item is shown at all.
     pub fn is_told(&self, telling: Telling) -> bool {
         let is_open = match self.folded {
             None => true,
@@ -322,7 +322,7 @@ impl StoryItem<'_> {
                 | Folded::Queued
                 | Folded::Unknown,
             ) => telling.folded,
-            // What could not be read may be anything.
+            // A line that could not be decoded may be of any type.
             Some(Folded::Bookkeeping) => telling.folded && self.oversize.is_some(),
         };
         is_open
@@ -332,7 +332,7 @@ impl StoryItem<'_> {
                 || self.pieces.iter().any(|piece| piece.is_told(telling)))
     }
 
-    /// Whether it says something by itself. What a tool answered belongs to the call.
+    /// Returns true if it has text of its own. A result belongs to its call.
     pub fn speaks(&self) -> bool {
         if self.folded == Some(Folded::Unknown) {
             return false;
@@ -342,7 +342,7 @@ impl StoryItem<'_> {
             || self.pieces.iter().any(|piece| !matches!(piece, Piece::Result(_)))
     }
 
-    /// The words of the human or the agent, pieces joined by newlines.
+    /// Returns the text of the human or the agent, pieces joined by newlines.
     pub fn words(&self) -> Cow<'_, str> {
         let mut words = self.pieces.iter().filter_map(|piece| match piece {
             Piece::Words(words) => Some(words.as_ref()),
@@ -354,7 +354,7 @@ impl StoryItem<'_> {
 }
 
 impl Piece<'_> {
-    /// Whether it is told.
+    /// Returns true if the piece is shown.
     pub fn is_told(&self, telling: Telling) -> bool {
         match self {
             Piece::Words(words) => !words.trim().is_empty(),

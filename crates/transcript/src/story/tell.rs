@@ -1,4 +1,4 @@
-//! From an entry to what it tells.
+//! Converts an entry into an item of the story.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,8 @@ use super::{about, mentions_error};
 use crate::entry::{Block, Entry, Kind, Role, ToolCall, ToolResult};
 use crate::format::Format;
 
-/// What an entry tells by itself. Never fails; borrows from the entry.
+/// Converts an entry into a story item, without knowing its session. Never fails; borrows from the
+/// entry.
 pub fn tell<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> StoryItem<'e> {
     StoryItem {
         id: entry.id.as_deref().map(Cow::Borrowed),
@@ -28,7 +29,7 @@ pub fn tell<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> StoryItem<'e> {
 
 fn kind<'e>(entry: &'e Entry<'_>) -> ItemKind<'e> {
     match &entry.kind {
-        // What was typed, from a list of prompts: all that is left of some sessions.
+        // A prompt from the list of prompts is all that is left of some sessions.
         Kind::Message | Kind::Prompt => ItemKind::Message,
         Kind::Compaction(compaction) => ItemKind::Compaction(compaction.clone()),
         Kind::BranchSummary { summary, from } => ItemKind::BranchSummary {
@@ -38,9 +39,9 @@ fn kind<'e>(entry: &'e Entry<'_>) -> ItemKind<'e> {
         Kind::Reset { reason, .. } => {
             ItemKind::Reset { reason: reason.as_deref().map(Cow::Borrowed) }
         }
-        // A slash command that a newer release records as a system line is the human's.
+        // Newer releases record some slash commands of the human as system lines.
         Kind::Note if entry.role == Some(Role::User) => ItemKind::Message,
-        // So is what a sub-agent said, wherever it was noted.
+        // A sub-agent's message is a message, wherever it was recorded.
         Kind::Note if is_heard(entry) => ItemKind::Message,
         _ => ItemKind::Note,
     }
@@ -61,7 +62,7 @@ fn folded(entry: &Entry<'_>) -> Option<Folded> {
         Kind::Message if marks.is_compact_summary => Some(Folded::Summary),
         Kind::Message if marks.is_mirror => Some(Folded::Mirror),
         Kind::Message if marks.is_interrupt => None,
-        // Extensions speak to the model in the human's place.
+        // Extensions write to the model in the human's place.
         Kind::Message if marks.is_meta || entry.type_name == "custom_message" => Some(Folded::Meta),
         Kind::Message if entry.role == Some(Role::System) => Some(Folded::Meta),
         Kind::Message => None,
@@ -72,12 +73,12 @@ fn folded(entry: &Entry<'_>) -> Option<Folded> {
     }
 }
 
-/// Whether it repeats what a sub-agent said or was told.
+/// Returns true if it repeats a message of a sub-agent or to one.
 fn is_heard(entry: &Entry<'_>) -> bool {
     matches!(entry.kind, Kind::Note) && entry.type_name == "progress" && entry.role.is_some()
 }
 
-/// Whether the words read as a command that was typed.
+/// Returns true if the text is a typed command.
 fn is_command(entry: &Entry<'_>) -> bool {
     entry.blocks.iter().any(|block| matches!(block, Block::Text(text) if text.starts_with('/')))
 }
@@ -85,7 +86,7 @@ fn is_command(entry: &Entry<'_>) -> bool {
 fn pieces<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> Vec<Piece<'e>> {
     let mut pieces: Vec<Piece<'e>> =
         entry.blocks.iter().map(|block| piece(format, entry, block)).collect();
-    // What follows a command that the human ran is what the command said.
+    // The text after a command that the human ran is the command's output.
     if let [Piece::Words(command), rest @ ..] = &mut pieces[..]
         && entry.role == Some(Role::User)
         && command.starts_with("! ")
@@ -101,7 +102,7 @@ fn pieces<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> Vec<Piece<'e>> {
 
 fn piece<'e>(format: &dyn Format, entry: &Entry<'_>, block: &'e Block<'_>) -> Piece<'e> {
     match block {
-        // Text beside a tool's result is the human's, unless the harness put it there.
+        // Text next to a tool's result is the human's, unless the harness injected it.
         Block::Text(text) if entry.role == Some(Role::Tool) && format.is_injected(text) => {
             Piece::Injected(Cow::Borrowed(text))
         }

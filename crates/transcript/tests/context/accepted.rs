@@ -1,4 +1,4 @@
-//! Whatever the releases write can be appended here, too.
+//! Tests that every entry that the releases write can be appended here too.
 
 use quipu_transcript::native::{NewEntry, Refusal};
 use serde_json::{Value, json};

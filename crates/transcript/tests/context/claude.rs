@@ -1,11 +1,11 @@
-//! Sessions of Claude Code.
+//! Tests sessions of Claude Code.
 
 use std::path::Path;
 
 use quipu_transcript::context::{At, Context, Rules, pairing};
 use serde_json::{Value, json};
 
-use crate::rules::told;
+use crate::rules::rendered;
 use crate::{build, messages, read};
 
 fn line(type_name: &str, uuid: &str, parent: Value, message: Value) -> Value {
@@ -32,7 +32,7 @@ fn of(lines: &[Value], at: At<'_>) -> Context {
 fn pieces_of_a_response_are_one_message() {
     let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "Read", "input": {"file_path": id}});
     let answer = |id: &str| json!([{"type": "tool_result", "tool_use_id": id, "content": id, "is_error": id == "t2"}]);
-    // Calls in parallel: each result hangs off its own call, so the path goes past the first.
+    // Parallel calls: each result attaches to its own call, so the path skips the first.
     let lines = [
         user("u1", Value::Null, json!("read both")),
         block(
@@ -93,17 +93,17 @@ fn a_compaction_begins_anew() {
         user("u3", json!("s"), json!("three")),
     ];
     let context = of(&lines, At::Leaf);
-    assert_eq!(told(&context), ["compactionSummary:This session is being continued…", "three"]);
+    assert_eq!(rendered(&context), ["compactionSummary:This session is being continued…", "three"]);
     assert_eq!(messages(&context)[0]["tokensBefore"], 155_000);
     // Some compactions preserve the last messages before them.
     let mut lines = lines;
     lines[2]["compactMetadata"]["preservedSegment"] =
         json!({"headUuid": "u2", "anchorUuid": "s", "tailUuid": "u2"});
     assert_eq!(
-        told(&of(&lines, At::Leaf)),
+        rendered(&of(&lines, At::Leaf)),
         ["compactionSummary:This session is being continued…", "two", "three"]
     );
-    assert_eq!(told(&of(&lines, At::Entry("u2"))), ["one", "two"]);
+    assert_eq!(rendered(&of(&lines, At::Entry("u2"))), ["one", "two"]);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn what_no_model_said_is_left_out() {
     side["isSidechain"] = json!(true);
     let lines =
         [user("u1", Value::Null, json!("one")), error, user("u2", json!("e"), json!("two")), side];
-    assert_eq!(told(&of(&lines, At::Leaf)), ["one", "two"]);
+    assert_eq!(rendered(&of(&lines, At::Leaf)), ["one", "two"]);
 }
 
 #[test]

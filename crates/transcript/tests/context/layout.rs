@@ -1,4 +1,4 @@
-//! Sessions laid out in files: whoever reads the last one sees what the session's own context is.
+//! Tests sessions laid out in files: every reader of the last file sees the session's own context.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{build, fixtures, messages, read, value};
 
-/// The files of a session, the oldest first.
+/// Returns the files of a session, oldest first.
 fn lay(text: &str) -> Vec<String> {
     let mut session = Session::new(Rules::OpenClaw);
     let lines: Vec<&str> = text.lines().collect();
@@ -34,19 +34,19 @@ fn lay(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The last of the files.
+/// Returns the last of the files.
 fn live(text: &str) -> String {
     lay(text).pop().unwrap()
 }
 
-/// What releases see that do not know some types.
+/// Returns the lines that a release without some types sees.
 fn without(text: &str, types: &[&str]) -> String {
     types.iter().fold(text.to_owned(), |text, name| {
         text.replace(&format!("\"type\":\"{name}\""), &format!("\"type\":\"new_{name}\""))
     })
 }
 
-/// What each reader makes of a file: quipu and OpenClaw 2026.9.6, OpenClaw 2026.7.1, pi 0.87.
+/// Returns the context of each reader: quipu and OpenClaw 2026.9.6, OpenClaw 2026.7.1, pi 0.87.
 fn readers(text: &str) -> [(&'static str, Context); 3] {
     let old = without(text, &["reset", "usage", "context_edit"]);
     let pi = without(text, &["reset", "leaf"]);
@@ -57,7 +57,7 @@ fn readers(text: &str) -> [(&'static str, Context); 3] {
     ]
 }
 
-/// All readers agree, and what was written once stays as it is.
+/// Checks that all readers agree, and that written lines stay unchanged.
 #[track_caller]
 fn check(text: &str) {
     agree(text);
@@ -65,7 +65,7 @@ fn check(text: &str) {
     assert_eq!(live(&written), written, "written again");
 }
 
-/// All readers see the session's own context, and the ids are those of different entries.
+/// Checks that all readers see the session's own context, and that all ids differ.
 #[track_caller]
 fn agree(text: &str) {
     let wanted = build(Rules::OpenClaw, text, At::Leaf);
@@ -79,7 +79,7 @@ fn agree(text: &str) {
     for (who, seen) in readers(&written) {
         assert_eq!(messages(&seen), messages(&wanted), "{who}:\n{text}\nas\n{written}");
         let (mut seen, mut wanted) = (value(&seen), value(&wanted));
-        // Before the first entry there is nothing to name, and 7.1 sees through what it does not know.
+        // Before the first entry there is nothing to name, and 7.1 skips unknown types.
         let is_seen_through = who == "7.1" && is_new(text, &wanted["leaf"]);
         if wanted["leaf"].is_null() || is_unnamed(&wanted["leaf"]) || is_seen_through {
             seen["leaf"] = json!(null);
@@ -91,7 +91,7 @@ fn agree(text: &str) {
     }
 }
 
-/// Whether the leaf is of a type that OpenClaw 2026.7.1 does not know.
+/// Returns true if the leaf is of a type that OpenClaw 2026.7.1 does not know.
 fn is_new(text: &str, leaf: &Value) -> bool {
     let mut entries = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let leaf = entries.rfind(|line| &line["id"] == leaf).unwrap_or_default();
@@ -149,7 +149,7 @@ fn sessions_of_the_releases_stay_as_they_are() {
             check(&text);
             let has_edits = text.contains("context_edit");
             let written = live(&text);
-            // But for the id, which is the test's.
+            // All but the id, which is the test's.
             let (_, ours) = written.split_once('\n').unwrap();
             let (_, theirs) = text.split_once('\n').unwrap();
             assert!(has_edits || ours.trim() == theirs.trim(), "{}", path.display());
@@ -160,7 +160,7 @@ fn sessions_of_the_releases_stay_as_they_are() {
 #[test]
 fn the_leaf_is_the_last_line() {
     let tree = [user("1", None), answer("2", Some("1")), user("3", Some("2"))];
-    // Back to an entry that others follow, to the end of another branch, and before the first.
+    // Back to an entry with children, to the end of another branch, and before the first.
     let mut back = tree.to_vec();
     back.push(leaf("l", Some("3"), Some("2")));
     check(&session(&back));
@@ -173,7 +173,7 @@ fn the_leaf_is_the_last_line() {
     root.push(leaf("l", Some("3"), None));
     check(&session(&root));
     assert_eq!(live(&session(&root)).lines().count(), 5);
-    // A line beside the conversation is never the leaf.
+    // A side line is never the leaf.
     let mut side = tree.to_vec();
     side.push(entry(
         "s",
@@ -200,7 +200,8 @@ fn a_reset_begins_another_file() {
     assert_eq!(files.len(), 2);
     check(&session(&once));
     assert_eq!(files[0], session(&before));
-    // What was said of model and thinking before it still holds; the reset and what follows stay.
+    // The model and thinking level from before the reset still apply; the reset and its children
+    // stay.
     assert!(files[1].contains("thinking_level_change") && files[1].contains("model_change"));
     assert!(files[1].ends_with(&format!("{}\n", once[4])));
     // All lines are in one of the files.
@@ -213,12 +214,12 @@ fn a_reset_begins_another_file() {
     twice.extend([reset("q", Some("3"), Some("3")), answer("4", Some("q"))]);
     assert_eq!(lay(&session(&twice)).len(), 3);
     check(&session(&twice));
-    // Back to before the reset, it is a branch like any other.
+    // Back to before the reset, it is an ordinary branch.
     let mut undone = once.clone();
     undone.push(leaf("l", Some("3"), Some("2")));
     assert_eq!(lay(&session(&undone)).len(), 1);
     check(&session(&undone));
-    // Nothing was said before it.
+    // No entry precedes it.
     assert_eq!(lay(&session(&[reset("r", None, None), user("1", Some("r"))])).len(), 1);
 }
 
@@ -308,7 +309,7 @@ fn odd_sessions_are_written_in_the_readers_shapes() {
         json!({"type": "compaction", "timestamp": time, "summary": "s", "tokensBefore": 5, "firstKeptEntryIndex": 2}),
         json!({"type": "message", "timestamp": time, "message": {"role": "user", "content": "3"}}),
     ));
-    // Two of one id, a circle, a parent that is not there, rows of unknown types, no role.
+    // Two entries with one id, a cycle, a missing parent, rows of unknown types, no role.
     check(&session(&[
         user("1", None),
         answer("2", Some("1")),
@@ -326,7 +327,7 @@ fn odd_sessions_are_written_in_the_readers_shapes() {
     ]));
     let speechless = entry("2", Some("1"), json!({"type": "message", "message": {"content": "x"}}));
     check(&session(&[user("1", None), speechless, answer("3", Some("2"))]));
-    // Nothing said of parents.
+    // No parent fields.
     let mut unsaid = [user("1", None), answer("2", None), user("3", None)];
     unsaid.iter_mut().for_each(|line| {
         line.as_object_mut().unwrap().remove("parentId");
@@ -342,7 +343,7 @@ fn odd_sessions_are_written_in_the_readers_shapes() {
     ]));
 }
 
-/// A line of a random session: what it is, and which earlier line it hangs off.
+/// A line of a random session: its type, and the earlier line that it attaches to.
 fn arbitrary() -> impl Strategy<Value = Vec<(u8, usize, usize)>> {
     prop::collection::vec((0_u8..12, 0_usize..12, 0_usize..12), 0..24)
 }
@@ -386,8 +387,8 @@ fn random(choices: &[(u8, usize, usize)]) -> String {
     session(&lines)
 }
 
-/// A compaction that keeps what a reset before it has put away. No writer makes one, and no file
-/// without the `reset` could say it.
+/// A compaction that keeps entries which an earlier reset removed. No writer makes one, and no file
+/// without the `reset` could express it.
 fn reaches_behind_a_reset(text: &str) -> bool {
     let context = |text: &str| messages(&build(Rules::OpenClaw, text, At::Leaf));
     lay(text).len() > 1 && context(&live(text)) != context(text)

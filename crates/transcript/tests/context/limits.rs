@@ -1,4 +1,4 @@
-//! Long, wide and hostile sessions.
+//! Tests long, wide and hostile sessions.
 
 use std::fmt::Write as _;
 
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 const MANY: usize = 1_000_000;
 
-/// Reads a session line by line, without keeping it, and returns for each place how many lines the
-/// context takes, and how many messages it has.
+/// Reads a session line by line, without keeping it, and returns for each leaf the number of lines
+/// that the context needs and the number of its messages.
 fn work(rules: Rules, line: &dyn Fn(usize, &mut String), places: &[At<'_>]) -> Vec<(usize, usize)> {
     let mut session = Session::new(rules);
     let mut text = String::new();
@@ -39,7 +39,7 @@ fn message(id: usize, parent: &dyn std::fmt::Display, out: &mut String) {
 
 #[test]
 fn a_million_entries_in_a_row() {
-    // With a compaction before the last ten, only eleven lines are looked at again.
+    // With a compaction before the last ten, only eleven lines are read again.
     let chain = |number: usize, out: &mut String| match number {
         0 => out.push_str(r#"{"type":"session","version":3,"id":"s"}"#),
         1 => message(1, &"null", out),
@@ -70,7 +70,7 @@ fn a_million_children_of_one_parent() {
 
 #[test]
 fn a_million_rows_to_see_through() {
-    // Half of them are a chain of unknown rows; the other half move the leaf to its end each.
+    // Half of them are a chain of unknown rows; each of the other half moves the leaf to its end.
     let half = MANY / 2;
     let hidden = |number: usize, out: &mut String| match number {
         0 => message(0, &"null", out),
@@ -170,7 +170,7 @@ proptest! {
         for rules in [Rules::Pi, Rules::OpenClaw, Rules::ClaudeCode] {
             for at in [At::Leaf, At::Root, At::Entry("3"), At::Entry("#2")] {
                 let Some(context) = context::context(rules, &lines, at) else { continue };
-                // No entry is told twice.
+                // No entry is shown twice.
                 let results = 3;
                 prop_assert!(context.messages.len() <= lines.len() * results);
                 for message in &context.messages {
@@ -179,7 +179,7 @@ proptest! {
                 }
                 let (paired, _) = pairing::pair(context.messages);
                 let count = paired.len();
-                // What is paired is paired.
+                // Pairing again changes nothing.
                 let (again, repairs) = pairing::pair(paired);
                 prop_assert_eq!(again.len(), count);
                 prop_assert_eq!(repairs, pairing::Repairs::default());

@@ -1,8 +1,8 @@
-//! The contexts that the real readers gave, and what we do differently on purpose.
+//! Tests the contexts of the real readers, and the deliberate differences to ours.
 //!
-//! `fixtures/context/<reader>/<session>.jsonl` was written by that release, and the `.json` beside it
-//! is its own answer: the leaf, the ids of the path, thinking level, model and messages, as its
-//! session manager builds them before it pairs tool calls. On all of them pairing changes nothing.
+//! That release wrote `fixtures/context/<reader>/<session>.jsonl`, and the `.json` beside it is its
+//! own result: the leaf, the ids of the path, thinking level, model and messages, as its session
+//! manager builds them before it pairs tool calls. Pairing changes none of them.
 
 #![expect(clippy::unwrap_used, reason = "a fixture that cannot be read fails the test")]
 
@@ -69,7 +69,7 @@ fn golden(reader: &str, rules: Rules) {
         let text = read(&path);
         let ours = build(rules, &text, At::Leaf);
         same(&name, &value(&ours), &theirs);
-        // The leaf may as well be named.
+        // Naming the leaf gives the same result.
         let leaf = theirs["leaf"].as_str().unwrap();
         same(&name, &value(&build(rules, &text, At::Entry(leaf))), &theirs);
         let before = messages(&ours);

@@ -1,11 +1,11 @@
-//! Calls and results, put together.
+//! Tests the pairing of calls and results.
 
 use quipu_transcript::context::pairing::{self, Repairs};
 use quipu_transcript::context::{At, Context, Rules};
 use serde_json::{Value, json};
 
 use crate::build;
-use crate::rules::{session, told};
+use crate::rules::{rendered, session};
 
 fn calls(ids: &[&str], stop: &str) -> Value {
     let blocks: Vec<Value> = ids
@@ -20,11 +20,11 @@ fn result(id: &str, text: &str) -> Value {
            "content": [{"type": "text", "text": text}]})
 }
 
-fn says(text: &str) -> Value {
+fn user_text(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 
-/// The messages of a session, paired.
+/// Returns the messages of a session, paired.
 fn pair(messages: &[Value]) -> (Context, Repairs) {
     let entries: Vec<Value> =
         messages.iter().map(|message| json!({"type": "message", "message": message})).collect();
@@ -39,15 +39,15 @@ fn pair(messages: &[Value]) -> (Context, Repairs) {
 fn r103_results_move_behind_their_calls() {
     let (context, repairs) = pair(&[
         calls(&["a", "b"], "toolUse"),
-        says("meanwhile"),
+        user_text("meanwhile"),
         result("b", "B"),
-        says("later"),
+        user_text("later"),
         calls(&["c"], "toolUse"),
         result("a", "A"),
         result("c", "C"),
     ]);
     assert_eq!(
-        told(&context),
+        rendered(&context),
         [
             "assistant:tool-a({})+tool-b({})",
             "toolResult:A",
@@ -64,7 +64,7 @@ fn r103_results_move_behind_their_calls() {
 
 #[test]
 fn r103_what_is_missing_is_said() {
-    let (context, repairs) = pair(&[calls(&["a"], "toolUse"), says("go on")]);
+    let (context, repairs) = pair(&[calls(&["a"], "toolUse"), user_text("go on")]);
     assert_eq!(repairs, Repairs { added: 1, ..Repairs::default() });
     let missing: Value = serde_json::from_str(context.messages[1].json()).unwrap();
     assert_eq!(
@@ -73,9 +73,9 @@ fn r103_what_is_missing_is_said() {
             "content": [{"type": "text", "text": "[openclaw] missing tool result in session history; inserted synthetic error result for transcript repair."}],
             "details": {"openclawSyntheticMissingToolResult": true}, "isError": true, "timestamp": 7})
     );
-    // A call that failed or was stopped never asked.
+    // A call that failed or was stopped gets no result.
     for stop in ["error", "aborted"] {
-        let (context, repairs) = pair(&[calls(&["a"], stop), says("go on")]);
+        let (context, repairs) = pair(&[calls(&["a"], stop), user_text("go on")]);
         assert_eq!((context.messages.len(), repairs), (2, Repairs::default()));
     }
 }
@@ -87,9 +87,9 @@ fn r103_duplicates_and_orphans_are_dropped() {
         calls(&["a"], "toolUse"),
         result("a", "first"),
         result("a", "second"),
-        result("nobody", "lost"),
+        result("missing", "lost"),
     ]);
-    assert_eq!(told(&context), ["assistant:tool-a({})", "toolResult:first"]);
+    assert_eq!(rendered(&context), ["assistant:tool-a({})", "toolResult:first"]);
     assert_eq!(repairs, Repairs { duplicates: 1, orphans: 2, ..Repairs::default() });
 }
 
@@ -99,9 +99,9 @@ fn r103_a_real_result_beats_one_that_stood_for_it() {
     synthetic["isError"] = json!(true);
     synthetic["details"] = json!({"openclawSyntheticMissingToolResult": true});
     let (context, _) = pair(&[calls(&["a"], "toolUse"), synthetic.clone(), result("a", "real")]);
-    assert_eq!(told(&context), ["assistant:tool-a({})", "toolResult:real"]);
+    assert_eq!(rendered(&context), ["assistant:tool-a({})", "toolResult:real"]);
     let (context, _) = pair(&[calls(&["a"], "toolUse"), result("a", "real"), synthetic]);
-    assert_eq!(told(&context), ["assistant:tool-a({})", "toolResult:real"]);
+    assert_eq!(rendered(&context), ["assistant:tool-a({})", "toolResult:real"]);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn r19_an_id_that_is_used_again_later() {
         result("a", "2"),
     ]);
     assert_eq!(
-        told(&context),
+        rendered(&context),
         ["assistant:tool-a({})", "toolResult:1", "assistant:tool-a({})", "toolResult:2"]
     );
     assert_eq!(repairs, Repairs::default());

@@ -1,4 +1,4 @@
-//! Each rule by itself.
+//! Tests each rule by itself.
 
 use std::path::Path;
 
@@ -29,8 +29,8 @@ fn without(mut entry: Value, key: &str) -> Value {
     entry
 }
 
-/// What is said, in short: texts, summaries, calls and results.
-pub(crate) fn told(context: &Context) -> Vec<String> {
+/// Returns a short form of the messages: texts, summaries, calls and results.
+pub(crate) fn rendered(context: &Context) -> Vec<String> {
     messages(context)
         .iter()
         .map(|message| {
@@ -55,10 +55,10 @@ pub(crate) fn told(context: &Context) -> Vec<String> {
 }
 
 #[track_caller]
-fn tells(rules: Rules, entries: &[Value], leaf: Option<&str>, expected: &[&str]) {
+fn check_context(rules: Rules, entries: &[Value], leaf: Option<&str>, expected: &[&str]) {
     let context = build(rules, &session(entries), At::Leaf);
     assert_eq!(context.leaf.as_deref(), leaf, "{rules:?}");
-    assert_eq!(told(&context), expected, "{rules:?}");
+    assert_eq!(rendered(&context), expected, "{rules:?}");
 }
 
 // The expectations of the next four were checked by running those releases on the same lines.
@@ -71,15 +71,15 @@ fn r90_leaf_rows_move_the_leaf_in_openclaw_only() {
         user("c", json!("b")),
         json!({"type": "leaf", "id": "l", "parentId": "c", "targetId": "a"}),
         user("d", json!("l")),
-        json!({"type": "leaf", "id": "m", "parentId": "d", "targetId": "nobody"}),
+        json!({"type": "leaf", "id": "m", "parentId": "d", "targetId": "missing"}),
     ];
-    tells(Rules::OpenClaw, &entries, Some("d"), &["a", "d"]);
+    check_context(Rules::OpenClaw, &entries, Some("d"), &["a", "d"]);
     // pi sees entries of an unknown type.
-    tells(Rules::Pi, &entries, Some("m"), &["a", "b", "c", "d"]);
-    // The leaf before the first entry: nothing is seen.
+    check_context(Rules::Pi, &entries, Some("m"), &["a", "b", "c", "d"]);
+    // The leaf is before the first entry: the context is empty.
     let to_root = json!({"type": "leaf", "id": "n", "parentId": "d", "targetId": null});
     let entries = [entries.as_slice(), &[to_root]].concat();
-    tells(Rules::OpenClaw, &entries, None, &[]);
+    check_context(Rules::OpenClaw, &entries, None, &[]);
 }
 
 #[test]
@@ -89,18 +89,18 @@ fn r90_side_rows_are_never_the_leaf() {
         with(user("side", json!("a")), "appendMode", json!("side")),
         user("b", json!("side")),
     ];
-    // What names the row last appended to goes on from the leaf.
-    tells(Rules::OpenClaw, &entries, Some("b"), &["a", "b"]);
-    tells(Rules::OpenClaw, &entries[..2], Some("a"), &["a"]);
-    tells(Rules::Pi, &entries, Some("b"), &["a", "side", "b"]);
+    // A row that names the row last appended to continues from the leaf.
+    check_context(Rules::OpenClaw, &entries, Some("b"), &["a", "b"]);
+    check_context(Rules::OpenClaw, &entries[..2], Some("a"), &["a"]);
+    check_context(Rules::Pi, &entries, Some("b"), &["a", "side", "b"]);
 }
 
 #[test]
 fn r12_rows_that_say_nothing_of_a_parent() {
     let entries =
         [user("a", Value::Null), without(user("b", json!("")), "parentId"), user("c", json!("b"))];
-    tells(Rules::OpenClaw, &entries, Some("c"), &["a", "b", "c"]);
-    tells(Rules::Pi, &entries, Some("c"), &["b", "c"]);
+    check_context(Rules::OpenClaw, &entries, Some("c"), &["a", "b", "c"]);
+    check_context(Rules::Pi, &entries, Some("c"), &["b", "c"]);
 }
 
 #[test]
@@ -112,8 +112,8 @@ fn unknown_rows_are_seen_through_and_a_missing_parent_starts_the_path() {
         user("b", json!("i")),
         json!({"type": "hologram", "id": "j", "parentId": "b"}),
     ];
-    tells(Rules::OpenClaw, &entries, Some("b"), &["a", "b"]);
-    tells(Rules::Pi, &entries, Some("j"), &["a", "b"]);
+    check_context(Rules::OpenClaw, &entries, Some("b"), &["a", "b"]);
+    check_context(Rules::Pi, &entries, Some("j"), &["a", "b"]);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn damaged_lines_are_skipped() {
     ]
     .join("\n");
     for rules in [Rules::OpenClaw, Rules::Pi] {
-        assert_eq!(told(&build(rules, &text, At::Leaf)), ["a", "b"]);
+        assert_eq!(rendered(&build(rules, &text, At::Leaf)), ["a", "b"]);
     }
 }
 
@@ -138,14 +138,14 @@ fn circles_end() {
     let own = [user("a", json!("a"))];
     let ring = [user("a", json!("c")), user("b", json!("a")), user("c", json!("b"))];
     for rules in [Rules::OpenClaw, Rules::Pi] {
-        // The last of two entries with one id counts.
-        tells(rules, &twice, Some("a"), &["b", "a"]);
-        tells(rules, &own, Some("a"), &["a"]);
-        tells(rules, &ring, Some("c"), &["a", "b", "c"]);
+        // Of two entries with one id, the last wins.
+        check_context(rules, &twice, Some("a"), &["b", "a"]);
+        check_context(rules, &own, Some("a"), &["a"]);
+        check_context(rules, &ring, Some("c"), &["a", "b", "c"]);
     }
     let unknown = |id: &str, parent: &str| json!({"type": "x", "id": id, "parentId": parent});
     let seen_through = [unknown("x", "y"), unknown("y", "x"), user("a", json!("x"))];
-    tells(Rules::OpenClaw, &seen_through, Some("a"), &["a"]);
+    check_context(Rules::OpenClaw, &seen_through, Some("a"), &["a"]);
 }
 
 #[test]
@@ -155,14 +155,14 @@ fn looked_at_from_anywhere() {
     let lines: Vec<&str> = text.lines().collect();
     for rules in [Rules::OpenClaw, Rules::Pi] {
         let at = |at| context::context(rules, &lines, at);
-        assert_eq!(told(&at(At::Entry("b")).unwrap()), ["a", "b"]);
-        assert_eq!(told(&at(At::Leaf).unwrap()), ["a", "c"]);
+        assert_eq!(rendered(&at(At::Entry("b")).unwrap()), ["a", "b"]);
+        assert_eq!(rendered(&at(At::Leaf).unwrap()), ["a", "c"]);
         let root = at(At::Root).unwrap();
         assert_eq!(
             value(&root),
             json!({"leaf": null, "model": null, "thinkingLevel": "off", "messages": []})
         );
-        assert!(at(At::Entry("nobody")).is_none());
+        assert!(at(At::Entry("missing")).is_none());
     }
 }
 
@@ -189,13 +189,13 @@ fn a_reset_begins_anew_but_for_what_it_keeps() {
         reset.clone(),
         user("d", json!("z")),
     ];
-    // Only what was said, and results of calls that stay, are kept.
+    // Only messages, and results of kept calls, are kept.
     let kept = ["b", "assistant:exec({})", "toolResult:r1", "d"];
-    tells(Rules::OpenClaw, &entries, Some("d"), &kept);
+    check_context(Rules::OpenClaw, &entries, Some("d"), &kept);
     let mut entries = entries;
     entries[6] = without(reset, "firstKeptEntryId");
-    tells(Rules::OpenClaw, &entries, Some("d"), &["d"]);
-    // The model stays what it was.
+    check_context(Rules::OpenClaw, &entries, Some("d"), &["d"]);
+    // The model stays the same.
     let context = value(&build(Rules::OpenClaw, &session(&entries), At::Leaf));
     assert_eq!(context["model"], json!({"provider": "p", "modelId": "m"}));
 }
@@ -215,12 +215,12 @@ fn r17_what_a_compaction_stands_for() {
             compaction,
             without(user("d", Value::Null), "parentId"),
         ];
-        tells(Rules::OpenClaw, &entries, Some("d"), expected);
+        check_context(Rules::OpenClaw, &entries, Some("d"), expected);
     };
     let summary = "compactionSummary:S";
     tell(compaction(&[("firstKeptEntryId", json!("c"))]), &[summary, "c", "d"]);
-    tell(compaction(&[("firstKeptEntryId", json!("nobody"))]), &[summary, "d"]);
-    // Shapes of the documents: they count, or stand for all before them.
+    tell(compaction(&[("firstKeptEntryId", json!("missing"))]), &[summary, "d"]);
+    // Shapes of the documents: they count messages, or replace all earlier ones.
     tell(compaction(&[("compactedCount", json!(1))]), &[summary, "b", "c", "d"]);
     tell(compaction(&[("compactedCount", json!(42))]), &[summary, "d"]);
     tell(compaction(&[]), &[summary, "d"]);
@@ -234,7 +234,7 @@ fn r10_version_1_has_no_ids() {
         let context = build(rules, &read(&path), At::Leaf);
         assert_eq!(context.leaf.as_deref(), Some("#5"));
         assert_eq!(
-            told(&context),
+            rendered(&context),
             ["compactionSummary:Greeting.", "assistant:hi", "custom:from a hook"]
         );
         assert_eq!(messages(&context)[2]["role"], "custom");
@@ -313,9 +313,9 @@ fn r16_delivery_mirrors_stay() {
         "api": "openai-responses", "provider": "openclaw", "model": "delivery-mirror",
         "content": [{"type": "text", "text": "sent"}], "stopReason": "stop"}});
     let entries = [user("a", Value::Null), mirror];
-    tells(Rules::OpenClaw, &entries, Some("m"), &["a", "assistant:sent"]);
-    // Both readers take the last answer on the path for the model's, whoever wrote it; so a runtime
-    // says the model it goes on with before its turn, as it has to after any other change.
+    check_context(Rules::OpenClaw, &entries, Some("m"), &["a", "assistant:sent"]);
+    // Both readers take the model of the last answer on the path, whichever program wrote it. So a
+    // runtime sets its model before its turn, as after any other change.
     let lines: Vec<String> = entries.iter().map(Value::to_string).collect();
     for rules in [Rules::OpenClaw, Rules::Pi] {
         let model = build(rules, &lines.join("\n"), At::Leaf).model.unwrap();
@@ -331,8 +331,8 @@ fn messages_without_a_role_say_nothing() {
         [json!({"role": null, "content": "x"}), json!(null), json!("x"), json!({"content": 1})]
     {
         let entries = [user("a", Value::Null), odd("b", message), user("c", json!("b"))];
-        tells(Rules::OpenClaw, &entries, Some("c"), &["a", "c"]);
+        check_context(Rules::OpenClaw, &entries, Some("c"), &["a", "c"]);
     }
     let empty = odd("b", json!({"role": "user", "content": null}));
-    tells(Rules::Pi, &[user("a", Value::Null), empty], Some("b"), &["a", ""]);
+    check_context(Rules::Pi, &[user("a", Value::Null), empty], Some("b"), &["a", ""]);
 }

@@ -1,4 +1,4 @@
-//! Calls of tools, what they report while they run, and their results.
+//! Generates tool calls, their progress lines and their results.
 
 use super::super::json::{push_display, push_escaped, push_string};
 use super::super::material::{Material, push_material, push_numbered};
@@ -95,7 +95,7 @@ impl Session<'_> {
         self.push("]");
     }
 
-    /// Writes the lines that stand between a call and its result.
+    /// Writes the lines between a call and its result.
     pub(super) fn progress(&mut self, call: &Call) {
         for event in ["PreToolUse", "PostToolUse"] {
             if self.prng.chance(240) {
@@ -153,7 +153,7 @@ impl Session<'_> {
     }
 
     pub(super) fn tool_result(&mut self, call: &Call, spawn: Option<&Spawn>) {
-        // Shown is what the model was given; the copy is `toolUseResult`, already JSON.
+        // `shown` is the result that the model received; `copy` is `toolUseResult`, already JSON.
         let mut shown = String::new();
         let mut copy = String::new();
         match call.name {
@@ -288,7 +288,7 @@ impl Session<'_> {
         self.close_line();
     }
 
-    /// Moves a large output into a file beside the transcript; returns what the line says instead.
+    /// Moves a large output into a file next to the transcript; returns the text that replaces it.
     pub(super) fn persist_output(&mut self, call: &Call, mut output: String) -> String {
         let size = self.prng.between(30_000, 90_000);
         push_material(Material::Log, self.words, &mut self.prng, &mut output, size);

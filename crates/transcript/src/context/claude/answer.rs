@@ -1,4 +1,4 @@
-//! Messages from the lines of a Claude Code session.
+//! Makes messages from the lines of a Claude Code session.
 
 use std::borrow::Cow;
 
@@ -14,9 +14,9 @@ use crate::format::Format;
 use crate::formats::claude_code::ClaudeCode;
 use crate::json::object::{Object, list};
 
-/// What a line of a plan is for.
+/// The purpose of a line in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::context) enum What {
+pub(in crate::context) enum ClaudeStep {
     User,
     Queued,
     Boundary,
@@ -24,28 +24,28 @@ pub(in crate::context) enum What {
     Assistant { begins: bool },
 }
 
-/// A response that is being put together.
+/// A response that is being assembled.
 #[derive(Debug)]
 pub(in crate::context) enum Response {
     Pieces {
         head: Box<RawValue>,
         blocks: Vec<Box<RawValue>>,
     },
-    /// What the boundary said of the context's size.
+    /// The context size in the boundary, in tokens.
     Boundary(Option<u64>),
 }
 
-/// Takes one line of a plan.
+/// Adds one line of a plan.
 pub(in crate::context) fn put(
-    what: What,
+    what: ClaudeStep,
     line: &str,
     open: &mut Option<Response>,
     maker: &mut Maker,
     out: &mut Vec<Message>,
 ) {
     let before = match what {
-        What::Assistant { begins: false } => None,
-        What::Summary => match open.take() {
+        ClaudeStep::Assistant { begins: false } => None,
+        ClaudeStep::Summary => match open.take() {
             Some(Response::Boundary(tokens)) => tokens,
             other => {
                 *open = other;
@@ -62,15 +62,15 @@ pub(in crate::context) fn put(
     let message = object.some("message").and_then(|message| Object::read(message.get()));
     let time = object.get("timestamp").and_then(time_of);
     match what {
-        What::User => {
+        ClaudeStep::User => {
             user(message.as_ref().and_then(|message| message.some("content")), time, maker, out)
         }
-        What::Queued => {
-            let attachment = object.get("attachment").and_then(|said| Object::read(said.get()));
+        ClaudeStep::Queued => {
+            let attachment = object.get("attachment").and_then(|value| Object::read(value.get()));
             let prompt = attachment.as_ref().and_then(|attachment| attachment.some("prompt"));
             user(prompt, time, maker, out);
         }
-        What::Boundary => {
+        ClaudeStep::Boundary => {
             let entry = ClaudeCode.decode(&origin(), line.as_bytes());
             let tokens = entry.ok().and_then(|entry| match entry.kind {
                 entry::Kind::Compaction(compaction) => compaction.tokens_before,
@@ -78,15 +78,15 @@ pub(in crate::context) fn put(
             });
             *open = Some(Response::Boundary(tokens));
         }
-        What::Summary => summary(line, before, time, out),
-        What::Assistant { .. } => {
+        ClaudeStep::Summary => summary(line, before, time, out),
+        ClaudeStep::Assistant { .. } => {
             let content = message.as_ref().and_then(|message| message.some("content"));
             let blocks = content.and_then(list).unwrap_or_default();
             let blocks = blocks.into_iter().map(ToOwned::to_owned);
             match open {
                 Some(Response::Pieces { head, blocks: all }) => {
                     all.extend(blocks);
-                    // How it ended and what it cost stands in the last piece.
+                    // The stop reason and the usage are in the last piece.
                     if let Some(newest) = object.json() {
                         *head = newest;
                     }
@@ -132,7 +132,7 @@ fn summary(line: &str, tokens: Option<u64>, time: Option<i64>, out: &mut Vec<Mes
     out.extend(plan::message(&message));
 }
 
-/// Says what was put together, if anything was.
+/// Adds the assembled response, if there is one.
 pub(in crate::context) fn end(
     open: &mut Option<Response>,
     maker: &mut Maker,

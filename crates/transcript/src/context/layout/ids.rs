@@ -1,4 +1,4 @@
-//! What entries are called in the files of a session: as they are, but no two alike.
+//! Ids of entries in the files of a session: unchanged where possible, and all different.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,16 +7,17 @@ use super::super::tree::Tree;
 
 /// The ids of a session's rows.
 pub(super) struct Ids<'s> {
-    /// By row: its id in the files; `None` for rows that are left out.
+    /// The id of each row in the files; `None` for rows that are left out.
     by_row: Vec<Option<String>>,
-    /// As the rows say them.
+    /// The ids that rows have themselves.
     known: HashSet<&'s str>,
-    /// What is used, or spoken of.
+    /// Ids that are used or referred to.
     taken: HashSet<String>,
 }
 
 impl<'s> Ids<'s> {
-    /// Gives every row an id of its own. Of several with one id, the one that counts keeps it.
+    /// Gives every row an id of its own. Of several rows with one id, the one that readers find
+    /// keeps it.
     pub(super) fn of(rows: &'s [Row], tree: &Tree) -> Ids<'s> {
         let is_entry = |row: usize| tree.is_entry.get(row).copied().unwrap_or_default();
         let known: HashSet<&str> = rows.iter().filter_map(|row| row.id.as_deref()).collect();
@@ -46,17 +47,17 @@ impl<'s> Ids<'s> {
         ids
     }
 
-    /// What a row is called in the files, if it is in one.
+    /// Returns the id of a row in the files, if it is in one.
     pub(super) fn get(&self, row: usize) -> Option<&str> {
         self.by_row.get(row)?.as_deref()
     }
 
-    /// Whether a row says that this is its id.
+    /// Returns true if a row has this id itself.
     pub(super) fn is_known(&self, id: &str) -> bool {
         self.known.contains(id)
     }
 
-    /// An id that no entry has, the same each time.
+    /// Returns an id that no entry has; the same line always gets the same id.
     pub(super) fn fresh(&mut self, line: usize) -> String {
         let mut number = line as u64;
         loop {

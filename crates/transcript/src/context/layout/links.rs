@@ -1,4 +1,4 @@
-//! Who follows whom in the files of a session. There are no circles, and nothing recurses.
+//! Links between the entries in the files of a session. There are no cycles, and nothing recurses.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,14 @@ use super::super::tree::Tree;
 
 /// The links between a session's rows.
 pub(super) struct Links {
-    /// By row: what it is written to follow.
+    /// The row that each row is written to follow.
     up: Vec<Option<usize>>,
-    /// By row that others follow: how many; the leaf among them.
+    /// The number of children of each row with children; the leaf counts as one more.
     followed: HashMap<usize, usize>,
 }
 
 impl Links {
-    /// What is seen through is followed by nobody, so that it makes no difference where it stands.
+    /// Builds the links. A skipped row has no children, so that its position makes no difference.
     pub(super) fn of(tree: &Tree) -> Links {
         let mut up = tree.parents.clone();
         cut_circles(&mut up, tree.leaf);
@@ -24,17 +24,17 @@ impl Links {
         Links { up, followed }
     }
 
-    /// The row that a row follows.
+    /// Returns the row that a row follows.
     pub(super) fn up(&self, row: usize) -> Option<usize> {
         self.up.get(row).copied().flatten()
     }
 
-    /// How many follow a row; being the leaf counts as one.
+    /// Returns the number of children of a row; being the leaf counts as one.
     pub(super) fn followers(&self, row: usize) -> usize {
         self.followed.get(&row).copied().unwrap_or_default()
     }
 
-    /// By row: how many of the rows where the path begins anew it follows, itself included.
+    /// Returns, for each row, the number of starts on its path to the root, itself included.
     pub(super) fn segments(&self, starts: &[usize]) -> Vec<usize> {
         let mut segments: Vec<Option<usize>> = vec![None; self.up.len()];
         for start in 0..self.up.len() {
@@ -59,7 +59,7 @@ impl Links {
     }
 }
 
-/// Ends circles, the leaf's where its path ends.
+/// Cuts cycles; that of the leaf is cut where its path ends.
 fn cut_circles(up: &mut [Option<usize>], leaf: Option<usize>) {
     const OPEN: u8 = 1;
     const DONE: u8 = 2;

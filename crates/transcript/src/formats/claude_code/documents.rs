@@ -1,4 +1,4 @@
-//! Whole files beside a transcript: a sub-agent's description, a tool's output.
+//! Decodes whole files next to a transcript: a sub-agent's description, a tool's output.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use crate::formats::plain;
 use crate::json::{self, Odd, fields, non_empty};
 use crate::problem::{Problem, ProblemKind};
 
-/// Reads a whole file.
+/// Decodes a whole file.
 pub(super) fn decode<'a>(origin: &Origin, bytes: &'a [u8]) -> Entry<'a> {
     match origin.part {
         Part::SubagentMeta => description(bytes),
@@ -18,7 +18,7 @@ pub(super) fn decode<'a>(origin: &Origin, bytes: &'a [u8]) -> Entry<'a> {
 }
 
 fields! {
-    /// `agent-<id>.meta.json`. Real ones may hold the first two only.
+    /// `agent-<id>.meta.json`. Real files may hold only the first two fields.
     struct Description<'a> {
         "agentType" => agent_type: Cow<'a, str>,
         "description" => description: Cow<'a, str>,
@@ -35,7 +35,7 @@ fn description(bytes: &[u8]) -> Entry<'_> {
             entry.says.extend(
                 non_empty(description.description).map(|text| Says::Title(TitleRank::Ai, text)),
             );
-            // The only link that survives when the spawning call was interrupted.
+            // If the spawning call was interrupted, this is the only link that survives.
             entry.says.extend(non_empty(description.tool_use_id).map(Says::SpawnedByCall));
             entry.problems = odd.into_problems();
         }

@@ -1,7 +1,7 @@
-//! What each type of line means.
+//! Decodes each type of line.
 //!
-//! Unknown types are kept as [`Kind::Unknown`]: a list of types that drops the rest would lose
-//! data within weeks. Lines without a uuid stand beside the chain of parents.
+//! An unknown type becomes [`Kind::Unknown`]: agents add types every few weeks, and dropping them
+//! would lose data. Lines without a uuid are not part of the chain of parents.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use crate::json::{self, Nullable, Odd, non_empty};
 use crate::message::Content;
 use crate::problem::ProblemKind;
 
-/// Types of line that are bookkeeping: understood as far as they need to be.
+/// Line types that are bookkeeping; only the fields that quipu needs are decoded.
 const NOTES: &[&str] = &[
     "agent-color",
     "agent-name",
@@ -61,7 +61,7 @@ const NOTES: &[&str] = &[
     "worktree-state",
 ];
 
-/// Reads a line of a transcript.
+/// Decodes a line of a transcript.
 pub(super) fn decode<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>> {
     let mut odd = Odd::default();
     let mut line = json::object::<Line<'a>>(json, &mut odd)?;
@@ -74,7 +74,7 @@ pub(super) fn decode<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<
         ..Entry::default()
     };
     entry.marks.is_meta = line.is_meta == Some(true);
-    // In its own file a sub-agent is the main thing; in its parent's file it is not.
+    // A sub-agent is the main conversation of its own file, and a sidechain in its parent's file.
     entry.marks.is_sidechain = line.is_sidechain == Some(true) && origin.part == Part::Transcript;
     match &*entry.type_name {
         "user" => user(&mut entry, line),
@@ -87,7 +87,7 @@ pub(super) fn decode<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<
         name if NOTES.binary_search(&name).is_ok() => note(&mut entry, origin, line),
         _ => {}
     }
-    // Progress, hooks and bookkeeping hang off the conversation; it never goes on from them.
+    // Progress, hooks and bookkeeping attach to the conversation, which never continues from them.
     entry.marks.is_side = match entry.kind {
         Kind::Message => entry.id.is_none() && !matches!(&*entry.type_name, "user" | "assistant"),
         Kind::Compaction(_) => false,
@@ -97,7 +97,7 @@ pub(super) fn decode<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<
     Ok(entry)
 }
 
-/// Reads a line of `history.jsonl`, which outlives the transcripts it points at.
+/// Decodes a line of `history.jsonl`, which is kept longer than the transcripts that it refers to.
 pub(super) fn decode_history(json: &[u8]) -> serde_json::Result<Entry<'_>> {
     let mut odd = Odd::default();
     let line = json::object::<HistoryLine<'_>>(json, &mut odd)?;
@@ -118,36 +118,36 @@ pub(super) fn decode_history(json: &[u8]) -> serde_json::Result<Entry<'_>> {
 fn parent_of<'a>(line: &mut Line<'a>) -> Parent<'a> {
     match line.parent_uuid.take() {
         Some(Nullable(Some(id))) if !id.is_empty() => Parent::Id(id),
-        // A boundary is a new root; following the logical parent keeps what came before it.
-        said => match non_empty(line.logical_parent_uuid.take()) {
+        // A boundary is a new root; its logical parent keeps the earlier entries connected.
+        parent => match non_empty(line.logical_parent_uuid.take()) {
             Some(id) => Parent::After(id),
-            None if said.is_some() => Parent::Root,
+            None if parent.is_some() => Parent::Root,
             None => Parent::Unsaid,
         },
     }
 }
 
-/// What any line may say about its session.
+/// Returns the facts about the session that any line may hold.
 fn session_facts<'a>(origin: &Origin, line: &mut Line<'a>) -> Vec<Says<'a>> {
-    let mut says = Vec::new();
+    let mut facts = Vec::new();
     if let Some(id) = non_empty(line.session_id.take()) {
         match origin.part {
-            // The name of the file is the id by which a session is resumed.
+            // The file's name is the id by which a session is resumed.
             Part::Agent | Part::Subagent if origin.parent.as_deref() != Some(&*id) => {
-                says.push(Says::ParentSession(id));
+                facts.push(Says::ParentSession(id));
             }
             Part::Transcript if origin.session.as_deref() != Some(&*id) => {
-                says.push(Says::SessionId(id))
+                facts.push(Says::SessionId(id))
             }
             _ => {}
         }
     }
-    says.extend(non_empty(line.cwd.take()).map(Says::Cwd));
-    says.extend(non_empty(line.version.take()).map(Says::ClientVersion));
-    says.extend(non_empty(line.git_branch.take()).map(Says::GitBranch));
+    facts.extend(non_empty(line.cwd.take()).map(Says::Cwd));
+    facts.extend(non_empty(line.version.take()).map(Says::ClientVersion));
+    facts.extend(non_empty(line.git_branch.take()).map(Says::GitBranch));
     let forked = line.forked_from.take().and_then(|from| from.session_id);
-    says.extend(non_empty(forked).map(Says::ForkOf));
-    says
+    facts.extend(non_empty(forked).map(Says::ForkOf));
+    facts
 }
 
 fn assistant<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
@@ -171,7 +171,7 @@ fn assistant<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
     let is_api_error = line.is_api_error == Some(true);
     let is_synthetic = entry.model.as_deref() == Some("<synthetic>");
     if is_api_error || is_synthetic {
-        // Text that Claude Code made itself: no model said it and nobody is billed for it.
+        // Claude Code itself wrote this text: no model was called, so it has no usage.
         entry.model = None;
         entry.usage = None;
         entry.response = None;
@@ -186,7 +186,7 @@ fn system<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
         "compact_boundary" => {
             let metadata = line.compact_metadata.take().unwrap_or_default();
             entry.kind = Kind::Compaction(Compaction {
-                // The summary itself is the user line that follows.
+                // The summary itself is in the user line that follows.
                 first_kept: non_empty(metadata.preserved.and_then(|preserved| preserved.head)),
                 tokens_before: metadata.tokens_before,
                 tokens_after: metadata.tokens_after,
@@ -218,14 +218,14 @@ fn progress<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
     {
         entry.says.push(Says::Spawned { call, agent_id });
     }
-    // Where a sub-agent's own file is gone, these are its only words and its only bill.
-    let heard = data.message.unwrap_or_default().0;
-    let Some(mut message) = heard.message else { return };
+    // If a sub-agent's own file is gone, this is the only copy of its text and usage.
+    let nested = data.message.unwrap_or_default().0;
+    let Some(mut message) = nested.message else { return };
     let (usage, id) = (message.usage.take(), non_empty(message.id.take()));
     let model = non_empty(message.model.take());
     let (time, is_error) = (entry.time, entry.marks.is_error);
     message.fill(entry);
-    // What is said there is not an event of this session.
+    // The time and error mark of a sub-agent's message are not an event of this session.
     (entry.time, entry.marks.is_error) = (time, is_error);
     (entry.stop, entry.usage, entry.response, entry.model) = (None, None, None, None);
     if entry.blocks.is_empty() {
@@ -237,7 +237,7 @@ fn progress<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
         && model.as_deref() != Some("<synthetic>")
     {
         entry.usage = Some(usage);
-        entry.response = Some(Response { id, request: non_empty(heard.request_id) });
+        entry.response = Some(Response { id, request: non_empty(nested.request_id) });
         entry.model = model;
     }
 }
@@ -248,7 +248,7 @@ fn attachment<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
     if attachment.type_name.as_deref() != Some("queued_command") {
         return;
     }
-    // Typed while a tool ran: the user's words, heard in the middle of a turn.
+    // The user typed this while a tool ran; the agent read it in the middle of a turn.
     let is_typed = is_from_human(&attachment);
     entry.kind = Kind::Message;
     entry.role = Some(Role::User);
@@ -272,15 +272,15 @@ fn queue_operation<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
         return;
     };
     match line.operation.as_deref() {
-        // The text was shown to the agent in the middle of its work.
+        // The agent was shown the text in the middle of its work.
         Some("remove") => {
             entry.kind = Kind::Message;
             entry.role = Some(Role::User);
             entry.blocks = blocks;
             entry.marks.is_meta = true;
         }
-        // Most of what is queued comes back as a line of its own, but not what was heard while a
-        // tool ran: releases 2.1.30 to 2.1.49 write nothing but these words.
+        // Most queued prompts come back as a line of their own. A prompt that the agent read while
+        // a tool ran does not: releases 2.1.30 to 2.1.49 write only this line.
         Some("enqueue") => {
             if let [Block::Text(text)] = &*blocks {
                 entry.says.extend(spawned_task(text));
@@ -298,14 +298,14 @@ fn queue_operation<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
     }
 }
 
-/// Whether a queued text is a notification about a task in the background.
+/// Returns true if a queued text is a notification about a background task.
 fn is_task(text: &str) -> bool {
     let text = text.trim_start();
     text.starts_with("<task-notification>")
         || (text.starts_with('{') && text.contains("\"task_id\""))
 }
 
-/// The sub-agent that a queued notification is about, in XML or JSON.
+/// Returns the sub-agent that a queued notification is about, from XML or JSON.
 fn spawned_task(text: &str) -> Option<Says<'static>> {
     json::fields! {
         struct Task<'a> {
@@ -320,7 +320,7 @@ fn spawned_task(text: &str) -> Option<Says<'static>> {
         (call.trim().to_owned(), envelope::inner(text, "task-id")?.trim().to_owned())
     } else if text.starts_with('{') {
         let task = json::object::<Task<'_>>(text.as_bytes(), &mut Odd::default()).ok()?;
-        // Shell commands in the background are queued in the same shape.
+        // Background shell commands are queued in the same shape.
         task.kind.filter(|kind| kind.ends_with("agent"))?;
         (task.call?.into_owned(), task.id?.into_owned())
     } else {
@@ -333,12 +333,12 @@ fn spawned_task(text: &str) -> Option<Says<'static>> {
 fn note<'a>(entry: &mut Entry<'a>, origin: &Origin, mut line: Box<Line<'a>>) {
     entry.kind = Kind::Note;
     let title = |rank, text: Option<Cow<'a, str>>| text.map(|text| Says::Title(rank, text));
-    let said = match &*entry.type_name {
+    let facts = match &*entry.type_name {
         "summary" => non_empty(line.summary.take())
             .map(|title| Says::Summary { title, leaf: non_empty(line.leaf_uuid) }),
         "last-prompt" => title(TitleRank::LastPrompt, non_empty(line.last_prompt)),
         "ai-title" => title(TitleRank::Ai, line.ai_title),
-        // An empty one takes the title away.
+        // An empty title removes the title.
         "custom-title" => title(TitleRank::Custom, line.custom_title),
         "pr-link" => non_empty(line.pr_url).map(Says::PullRequest),
         "continued-in" => non_empty(line.continued_in).map(Says::ContinuedIn),
@@ -352,7 +352,7 @@ fn note<'a>(entry: &mut Entry<'a>, origin: &Origin, mut line: Box<Line<'a>>) {
         }),
         _ => None,
     };
-    entry.says.extend(said);
+    entry.says.extend(facts);
 }
 
 #[cfg(test)]

@@ -1,35 +1,35 @@
-//! What stands in user text that no user typed, and how a command reads.
+//! Separates what the harness wrote into user messages from what the user typed.
 //!
-//! Claude Code writes commands, their output, reminders, notifications and markers into messages
-//! of the user. The tags and phrases here were counted in real transcripts; a tag that is not
-//! listed is the user's own text.
+//! Claude Code writes commands, their output, reminders, notifications and markers into the user's
+//! messages. The tags and phrases here were counted in real transcripts; a tag that is not listed
+//! is the user's own text.
 
 use std::borrow::Cow;
 
-/// Who a user text comes from.
+/// The author of a user text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said<'a> {
-    /// The human. The text is what was typed.
+pub(super) enum UserText<'a> {
+    /// The human. Holds the typed text.
     Prompt(Cow<'a, str>),
     /// The human, as a slash command.
     Command {
         /// `/name args`
         text: String,
-        /// What `/rename` sets.
+        /// The title that `/rename` sets.
         title: Option<String>,
     },
     /// The harness: output, reminders, notifications, caveats.
     Injected(Cow<'a, str>),
-    /// The note that the human stopped the agent.
+    /// A note that the human stopped the agent.
     Interrupt(Cow<'a, str>),
-    /// The text that stands for compacted history.
+    /// The text that replaces compacted history.
     Summary(Cow<'a, str>),
 }
 
-/// Blocks that may stand before a real prompt.
+/// Tags of blocks that may precede a real prompt.
 const GLUED: &[&str] = &["system-reminder", "ide_opened_file", "ide_selection", "ide_diagnostics"];
 
-/// Blocks that are the whole text.
+/// Tags of blocks that make up the whole text.
 const INJECTED: &[&str] = &[
     "local-command-stdout",
     "local-command-stderr",
@@ -45,19 +45,19 @@ const INJECTED: &[&str] = &[
     "goal",
 ];
 
-/// Says who a user text comes from.
-pub(super) fn read(text: Cow<'_, str>) -> Said<'_> {
+/// Returns the author of a user text.
+pub(super) fn read(text: Cow<'_, str>) -> UserText<'_> {
     if let Some(prompt) = without_reminders_behind(&text) {
         return match read(Cow::Owned(prompt.to_owned())) {
-            Said::Prompt(prompt) => Said::Prompt(Cow::Owned(prompt.into_owned())),
-            // What has no words but those of the harness is all theirs.
+            UserText::Prompt(prompt) => UserText::Prompt(Cow::Owned(prompt.into_owned())),
+            // If only the harness's text is left, the whole text is the harness's.
             _ => read_whole(text),
         };
     }
     read_whole(text)
 }
 
-/// A prompt without the reminders that stand behind it; `None` if none do.
+/// Removes trailing reminders from a prompt; `None` if there are none.
 fn without_reminders_behind(text: &str) -> Option<&str> {
     let mut rest = text.trim_end();
     let mut is_less = false;
@@ -70,25 +70,25 @@ fn without_reminders_behind(text: &str) -> Option<&str> {
     (is_less && !rest.is_empty()).then_some(rest)
 }
 
-fn read_whole(text: Cow<'_, str>) -> Said<'_> {
+fn read_whole(text: Cow<'_, str>) -> UserText<'_> {
     let body = text.trim_start();
     if !body.starts_with(['<', '[', 'S', 'C', 'T']) {
-        return Said::Prompt(text);
+        return UserText::Prompt(text);
     }
     let rest = without_glued(body);
     if rest.is_empty() {
-        return Said::Injected(text);
+        return UserText::Injected(text);
     }
     if rest.starts_with("[Request interrupted by user") {
-        return Said::Interrupt(text);
+        return UserText::Interrupt(text);
     }
     if rest.starts_with("This session is being continued from a previous conversation") {
-        return Said::Summary(text);
+        return UserText::Summary(text);
     }
     if rest.starts_with("Stop hook feedback:")
         || rest.starts_with("Caveat: The messages below were")
     {
-        return Said::Injected(text);
+        return UserText::Injected(text);
     }
     match tag_of(rest) {
         Some("command-name" | "command-message" | "command-args") => {
@@ -98,27 +98,27 @@ fn read_whole(text: Cow<'_, str>) -> Said<'_> {
         }
         Some("bash-input") => {
             if let Some(input) = inner(rest, "bash-input") {
-                return Said::Prompt(Cow::Owned(format!("! {}", input.trim())));
+                return UserText::Prompt(Cow::Owned(format!("! {}", input.trim())));
             }
         }
-        Some(tag) if INJECTED.contains(&tag) => return Said::Injected(text),
+        Some(tag) if INJECTED.contains(&tag) => return UserText::Injected(text),
         _ => {}
     }
     if rest.len() == body.len() {
-        return Said::Prompt(text);
+        return UserText::Prompt(text);
     }
-    Said::Prompt(match text {
+    UserText::Prompt(match text {
         Cow::Borrowed(text) => Cow::Borrowed(text.get(text.len() - rest.len()..).unwrap_or(text)),
         Cow::Owned(_) => Cow::Owned(rest.to_owned()),
     })
 }
 
-/// Whether the harness wrote all of it.
+/// Returns true if the harness wrote the whole text.
 pub(super) fn is_injected(text: &str) -> bool {
-    !matches!(read(Cow::Borrowed(text)), Said::Prompt(_) | Said::Command { .. })
+    !matches!(read(Cow::Borrowed(text)), UserText::Prompt(_) | UserText::Command { .. })
 }
 
-/// The text inside the first `<tag>…</tag>`.
+/// Returns the text inside the first `<tag>…</tag>`.
 pub(super) fn inner<'t>(text: &'t str, tag: &str) -> Option<&'t str> {
     let mut rest = text;
     loop {
@@ -132,8 +132,8 @@ pub(super) fn inner<'t>(text: &'t str, tag: &str) -> Option<&'t str> {
     }
 }
 
-/// A slash command as it was typed.
-fn command(text: &str) -> Option<Said<'static>> {
+/// Returns a slash command as it was typed.
+fn command(text: &str) -> Option<UserText<'static>> {
     let name = inner(text, "command-name").or_else(|| inner(text, "command-message"))?.trim();
     let name = name.strip_prefix('/').unwrap_or(name);
     if name.is_empty() {
@@ -141,13 +141,13 @@ fn command(text: &str) -> Option<Said<'static>> {
     }
     let args = inner(text, "command-args").unwrap_or_default().trim();
     let text = if args.is_empty() { format!("/{name}") } else { format!("/{name} {args}") };
-    Some(Said::Command {
+    Some(UserText::Command {
         text,
         title: (name == "rename" && !args.is_empty()).then(|| args.to_owned()),
     })
 }
 
-/// The text behind all leading blocks that are not the human's.
+/// Returns the text after all leading blocks that the harness wrote.
 fn without_glued(text: &str) -> &str {
     let mut rest = text;
     while let Some(tag) = tag_of(rest)
@@ -159,7 +159,7 @@ fn without_glued(text: &str) -> &str {
     rest
 }
 
-/// The tag that the text begins with, without its attributes.
+/// Returns the tag that the text begins with, without its attributes.
 fn tag_of(text: &str) -> Option<&str> {
     let text = text.strip_prefix('<')?;
     let end =
@@ -173,7 +173,7 @@ mod tests {
 
     fn prompt(text: &str) -> Option<String> {
         match read(Cow::Borrowed(text)) {
-            Said::Prompt(text) => Some(text.into_owned()),
+            UserText::Prompt(text) => Some(text.into_owned()),
             _ => None,
         }
     }
@@ -198,16 +198,16 @@ mod tests {
         let text =
             "<system-reminder>a</system-reminder>\n<ide_opened_file>b</ide_opened_file>\nfix it";
         assert_eq!(prompt(text).as_deref(), Some("fix it"));
-        assert_eq!(read(Cow::Owned(text.to_owned())), Said::Prompt(Cow::Borrowed("fix it")));
+        assert_eq!(read(Cow::Owned(text.to_owned())), UserText::Prompt(Cow::Borrowed("fix it")));
         let alone = "<system-reminder>a</system-reminder>\n";
-        assert_eq!(read(Cow::Borrowed(alone)), Said::Injected(Cow::Borrowed(alone)));
+        assert_eq!(read(Cow::Borrowed(alone)), UserText::Injected(Cow::Borrowed(alone)));
     }
 
     #[test]
     fn reminders_behind_a_prompt_are_stripped() {
         let text = "fix it\n\n<system-reminder>a</system-reminder>\n<system-reminder>b</system-reminder>\n";
         assert_eq!(prompt(text).as_deref(), Some("fix it"));
-        // What a person quotes in the middle of a prompt is theirs.
+        // Text that a person quotes in the middle of a prompt is the person's.
         let quoted = "why <system-reminder>a</system-reminder> here?";
         assert_eq!(prompt(quoted).as_deref(), Some(quoted));
         assert_eq!(prompt("fix</system-reminder>").as_deref(), Some("fix</system-reminder>"));
@@ -227,7 +227,7 @@ mod tests {
         for text in both_orders {
             assert_eq!(
                 read(Cow::Borrowed(text)),
-                Said::Command { text: "/review src a".to_owned(), title: None }
+                UserText::Command { text: "/review src a".to_owned(), title: None }
             );
         }
         assert_eq!(prompt("<bash-input>ls -l</bash-input>").as_deref(), Some("! ls -l"));
@@ -238,7 +238,7 @@ mod tests {
         let text = "<command-name>/rename</command-name><command-args>Blue shop</command-args>";
         assert_eq!(
             read(Cow::Borrowed(text)),
-            Said::Command {
+            UserText::Command {
                 text: "/rename Blue shop".to_owned(),
                 title: Some("Blue shop".to_owned())
             }
@@ -255,11 +255,15 @@ mod tests {
             "Stop hook feedback:\n- no",
             "Caveat: The messages below were generated by the user",
         ] {
-            assert_eq!(read(Cow::Borrowed(text)), Said::Injected(Cow::Borrowed(text)), "{text}");
+            assert_eq!(
+                read(Cow::Borrowed(text)),
+                UserText::Injected(Cow::Borrowed(text)),
+                "{text}"
+            );
         }
         let text = "[Request interrupted by user for tool use]";
-        assert_eq!(read(Cow::Borrowed(text)), Said::Interrupt(Cow::Borrowed(text)));
+        assert_eq!(read(Cow::Borrowed(text)), UserText::Interrupt(Cow::Borrowed(text)));
         let text = "This session is being continued from a previous conversation that ran out";
-        assert_eq!(read(Cow::Borrowed(text)), Said::Summary(Cow::Borrowed(text)));
+        assert_eq!(read(Cow::Borrowed(text)), UserText::Summary(Cow::Borrowed(text)));
     }
 }

@@ -1,8 +1,8 @@
-//! What a line of a transcript is made of: only the fields that are understood.
+//! The fields of a transcript line that quipu decodes.
 //!
-//! One struct serves all types of line, because the type may stand behind everything else. Large
-//! values that say nothing more (`toolUseResult`'s copy of the output, the second copy of a
-//! sub-agent's message in a progress line, file snapshots) are walked over without being kept.
+//! One struct serves all line types, because the type may come after all other fields. Large values
+//! that add nothing (`toolUseResult`'s copy of the output, the second copy of a sub-agent's message
+//! in a progress line, file snapshots) are skipped without copying.
 
 use std::borrow::Cow;
 
@@ -47,7 +47,7 @@ fields! {
         // attachment, queue-operation
         "attachment" => attachment: Attachment<'a>,
         "operation" => operation: Cow<'a, str>,
-        // what is said about the session
+        // facts about the session
         "summary" => summary: Cow<'a, str>,
         "leafUuid" => leaf_uuid: Cow<'a, str>,
         "lastPrompt" => last_prompt: Cow<'a, str>,
@@ -72,14 +72,14 @@ fields! {
 }
 
 fields! {
-    /// Where a copied line was copied from.
+    /// The origin of a copied line.
     struct ForkedFrom<'a> {
         "sessionId" => session_id: Cow<'a, str>,
     }
 }
 
 fields! {
-    /// What `compact_boundary` says.
+    /// The metadata of a `compact_boundary`.
     struct CompactMetadata<'a> {
         "trigger" => trigger: Cow<'a, str>,
         "preTokens" => tokens_before: u64,
@@ -89,14 +89,14 @@ fields! {
 }
 
 fields! {
-    /// The messages that stay in the context beside the summary.
+    /// The messages that stay in the context after the summary.
     struct PreservedSegment<'a> {
         "headUuid" => head: Cow<'a, str>,
     }
 }
 
 fields! {
-    /// Payload of a progress line. `normalizedMessages` repeats the message and is skipped.
+    /// The payload of a progress line. `normalizedMessages` repeats the message and is skipped.
     struct ProgressFields<'a> {
         "agentId" => agent_id: Cow<'a, str>,
         "message" => message: ProgressMessage<'a>,
@@ -112,7 +112,7 @@ fields! {
 }
 
 fields! {
-    /// What stands behind a user line that is not a plain message.
+    /// The payload of a user line that is not a plain message.
     struct AttachmentFields<'a> {
         "type" => type_name: Cow<'a, str>,
         "prompt" => prompt: Content<'a>,
@@ -122,7 +122,7 @@ fields! {
 }
 
 fields! {
-    /// The tool's own account of a result.
+    /// The tool's own description of a result.
     struct ToolUseResultFields<'a> {
         "persistedOutputPath" => persisted_output_path: Cow<'a, str>,
         "agentId" => agent_id: Cow<'a, str>,
@@ -130,14 +130,14 @@ fields! {
 }
 
 fields! {
-    /// Who sent a prompt.
+    /// The sender of a prompt.
     struct PromptOriginFields<'a> {
         "kind" => kind: Cow<'a, str>,
     }
 }
 
-/// Declares a wrapper for a value that has fields when it is an object, and that may be anything
-/// else without being odd: tools and extensions write what they like there.
+/// Declares a wrapper for a value that may be an object with fields or anything else. Another type
+/// is not odd, because tools and extensions write any value there.
 macro_rules! object_or_anything {
     ($($(#[$meta:meta])* $name:ident($fields:ident),)+) => {$(
         $(#[$meta])*
@@ -166,7 +166,7 @@ macro_rules! object_or_anything {
                 object: A,
                 _odd: &mut Odd,
             ) -> Result<Option<Self>, A::Error> {
-                // What is odd in there is the tool's affair.
+                // Oddities inside the value are the tool's, and are not noted.
                 Ok($fields::from_object(object, &mut Odd::default())?.map($name))
             }
         }
@@ -176,12 +176,12 @@ macro_rules! object_or_anything {
 object_or_anything! {
     /// An object 95 times in 100, otherwise a string or a list.
     ToolUseResult(ToolUseResultFields),
-    /// Payload of a progress line, by any tool.
+    /// The payload of a progress line, by any tool.
     Progress(ProgressFields),
     /// A sub-agent's line.
     ProgressMessage(ProgressMessageFields),
     /// More than 80 kinds of attachment are known.
     Attachment(AttachmentFields),
-    /// Who sent a prompt.
+    /// The sender of a prompt.
     PromptOrigin(PromptOriginFields),
 }

@@ -1,11 +1,11 @@
 //! Claude Code: one JSONL file per session under `~/.claude/projects/`.
 //!
-//! Read in this order: `paths` (where things are), `line` (what a line is made of), `entries`
-//! (what each type of line means), `user` and `envelope` (who a user line comes from), `documents`
-//! (whole files beside a transcript).
+//! Read in this order: `paths` (the locations of files), `line` (the fields of a line), `entries`
+//! (the line types), `user` and `envelope` (the author of a user line), `documents` (whole files
+//! next to a transcript).
 //!
 //! The format has no published definition. Types and fields were counted in real transcripts of
-//! releases 1.0 to 2.1; whatever is not known is kept and shown as unknown.
+//! releases 1.0 to 2.1; unknown ones are stored and shown as unknown.
 
 mod documents;
 mod entries;
@@ -31,7 +31,7 @@ impl Format for ClaudeCode {
     }
 
     fn resume(&self, id: &str, _: Option<&str>) -> Option<Vec<String>> {
-        // It finds sessions by their file, in the project of the folder that it is started in.
+        // Claude Code finds a session by its file, in the project of the current folder.
         let id = id.rsplit('/').next()?;
         Some(["claude", "--resume", id].map(str::to_owned).to_vec())
     }
@@ -41,7 +41,7 @@ impl Format for ClaudeCode {
     }
 
     fn roots(&self) -> &'static [Root] {
-        // The second place is where releases of early 2025 and some systems keep it.
+        // Releases of early 2025 and some systems use the second location.
         &[Root { env: "CLAUDE_CONFIG_DIR", home: &[".claude", ".config/claude"] }]
     }
 
@@ -78,7 +78,7 @@ impl Format for ClaudeCode {
             ),
             (
                 "projects/<slug>/<uuid>/subagents/**/agent-<id>.meta.json",
-                "what each sub-agent is for",
+                "descriptions of sub-agents",
             ),
             ("projects/<slug>/<uuid>/tool-results/*", "tool output too large for the transcript"),
             ("history.jsonl", "every prompt ever typed"),

@@ -1,13 +1,13 @@
-//! Where Claude Code keeps things, and what a path says.
+//! The locations of Claude Code's files, and the facts in their paths.
 //!
-//! An allow-list: a path that is not named here is not opened. Slugs are matched and carried
-//! along, never decoded into a path (`/a-b` and `/a/b` have the same one).
+//! This is an allow-list: a path that is not named here is not opened. Slugs are compared and
+//! stored, never decoded into a path (`/a-b` and `/a/b` have the same slug).
 
 use crate::format::{Claim, Node, Origin, Part};
 use crate::formats::spelled;
 use crate::names;
 
-/// What to do with a path relative to the root.
+/// Returns what to do with a path relative to the root.
 pub(super) fn claim(path: &[u8], node: Node) -> Claim {
     if names::is_denied(path) {
         return Claim::Deny;
@@ -18,7 +18,7 @@ pub(super) fn claim(path: &[u8], node: Node) -> Claim {
     }
 }
 
-/// What a path says about the records in its file.
+/// Returns the facts about a file's records that follow from its path.
 pub(super) fn origin(path: &[u8]) -> Origin {
     let parts = components(path);
     let place = place(&parts);
@@ -30,7 +30,7 @@ pub(super) fn origin(path: &[u8]) -> Origin {
         Place::Top { slug, file } => {
             let (slug, stem) = (spelled(slug), spelled(without_suffix(file, b".jsonl")));
             match top_part(file) {
-                // Nothing but a UUID is unique across projects.
+                // Only a UUID is unique across projects.
                 Some(Part::Transcript) if is_uuid(without_suffix(file, b".jsonl")) => {
                     (Part::Transcript, Some(stem), None)
                 }
@@ -55,15 +55,15 @@ pub(super) fn origin(path: &[u8]) -> Origin {
     Origin { session, parent, project, ..Origin::of(part, name) }
 }
 
-/// Which of the known places a path is in.
+/// The known location of a path.
 enum Place<'p> {
     /// `projects/<slug>/<file>`
     Top {
         slug: &'p [u8],
         file: &'p [u8],
     },
-    /// `projects/<slug>/<session>/<below…>`. The session's own transcript may be gone: the sweep
-    /// after 30 days leaves these folders behind.
+    /// `projects/<slug>/<session>/<below…>`. The session's own transcript may be gone: Claude
+    /// Code's cleanup after 30 days leaves these folders behind.
     Beside {
         slug: &'p [u8],
         session: &'p [u8],
@@ -130,7 +130,7 @@ fn claim_file(parts: &[&[u8]]) -> Claim {
 const MEMORY: Claim = Claim::LeaveOut("project memory, not a transcript");
 const WORKFLOW: Claim = Claim::LeaveOut("workflow state, not a transcript");
 
-/// Which part a file directly in a project's folder is.
+/// Returns the part of a file directly in a project's folder.
 fn top_part(file: &[u8]) -> Option<Part> {
     if file.starts_with(b".") || !file.ends_with(b".jsonl") {
         None
@@ -141,11 +141,12 @@ fn top_part(file: &[u8]) -> Option<Part> {
     }
 }
 
-/// Which part a file in the folder beside a transcript is.
+/// Returns the part of a file in the folder next to a transcript.
 fn beside_part(below: &[&[u8]]) -> Option<Part> {
     match below {
         [b"tool-results", file] if !file.starts_with(b".") => Some(Part::ToolOutput),
-        // Sub-agents lie flat at every depth of nesting; workflow runs have folders of their own.
+        // All sub-agents are in one folder, however deep they are nested; workflow runs have
+        // folders of their own.
         [b"subagents", .., file] if file.starts_with(b"agent-") => {
             if file.ends_with(b".jsonl") {
                 Some(Part::Subagent)
@@ -159,9 +160,9 @@ fn beside_part(below: &[&[u8]]) -> Option<Part> {
     }
 }
 
-/// The names in a path. A root may be the folder of projects itself, because `projects` may be a link
-/// to anywhere: what begins like a slug at the top of a root is a project. Claude Code's own folder
-/// has nothing of such a name.
+/// Splits a path into its names. A root may be the folder of projects itself, because `projects`
+/// may be a link to anywhere: a name at the top of a root that begins like a slug is a project.
+/// Claude Code's own folder has no such name.
 fn components(path: &[u8]) -> Vec<&[u8]> {
     let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
     let is_slug = parts.clone().next().is_some_and(|first| first.starts_with(b"-"));
@@ -316,7 +317,7 @@ mod tests {
         }
         assert_eq!(directory("-a"), Claim::Enter);
         assert_eq!(directory(&format!("-a/{ID}/subagents")), Claim::Enter);
-        // Whatever else lies at the top is none of ours.
+        // Other folders at the top are not part of the format.
         assert_eq!(directory("a"), Claim::Ignore);
         assert_eq!(file(&format!("a/{ID}.jsonl")), Claim::Ignore);
         assert_eq!(file("-a.jsonl"), Claim::Ignore);

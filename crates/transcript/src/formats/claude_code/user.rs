@@ -1,13 +1,13 @@
-//! What a line of type `user` is: a prompt, a tool's results, or something the harness wrote.
+//! Decodes a line of type `user`: a prompt, tool results, or text that the harness wrote.
 
 use std::borrow::Cow;
 
-use super::envelope::{self, Said};
+use super::envelope::{self, UserText};
 use super::line::{Line, ToolUseResultFields};
 use crate::entry::{Block, Entry, Kind, Marks, Role, Says, TitleRank, ToolResult};
 use crate::json::non_empty;
 
-/// Reads a line of type `user`.
+/// Decodes a line of type `user`.
 pub(super) fn user<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
     entry.kind = Kind::Message;
     if let Some(mut message) = line.message.take() {
@@ -36,8 +36,8 @@ pub(super) fn user<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
     }
 }
 
-/// Reads the text blocks of a user's entry for what they are. Returns whether a human typed any of
-/// it; then what the harness put around it is taken away.
+/// Finds the author of each text block of a user's entry. Returns true if a human typed any of it;
+/// the harness's text around it is then removed.
 pub(super) fn open_envelopes(entry: &mut Entry<'_>) -> bool {
     let mut is_typed = false;
     let mut marks = Marks::default();
@@ -47,27 +47,27 @@ pub(super) fn open_envelopes(entry: &mut Entry<'_>) -> bool {
         match block {
             Block::Text(text) if text.trim_ascii().is_empty() => {}
             Block::Text(text) => match envelope::read(std::mem::take(text)) {
-                Said::Prompt(said) => {
-                    *text = said;
+                UserText::Prompt(inner) => {
+                    *text = inner;
                     is_typed = true;
                 }
-                Said::Command { text: said, title } => {
-                    *text = Cow::Owned(said);
+                UserText::Command { text: inner, title } => {
+                    *text = Cow::Owned(inner);
                     is_typed = true;
                     entry
                         .says
                         .extend(title.map(|title| Says::Title(TitleRank::Custom, title.into())));
                 }
-                Said::Injected(said) => {
-                    *text = said;
+                UserText::Injected(inner) => {
+                    *text = inner;
                     injected = true;
                 }
-                Said::Interrupt(said) => {
-                    *text = said;
+                UserText::Interrupt(inner) => {
+                    *text = inner;
                     marks.is_interrupt = true;
                 }
-                Said::Summary(said) => {
-                    *text = said;
+                UserText::Summary(inner) => {
+                    *text = inner;
                     marks.is_compact_summary = true;
                 }
             },
@@ -91,7 +91,7 @@ pub(super) fn open_envelopes(entry: &mut Entry<'_>) -> bool {
     is_typed
 }
 
-/// Adds what `toolUseResult` and the previews say about where output was put and who was started.
+/// Adds the output files and started sub-agents that `toolUseResult` and the previews name.
 fn tool_results<'a>(entry: &mut Entry<'a>, result: ToolUseResultFields<'a>) {
     let mut results: Vec<&mut ToolResult<'a>> = entry
         .blocks
@@ -104,7 +104,7 @@ fn tool_results<'a>(entry: &mut Entry<'a>, result: ToolUseResultFields<'a>) {
     for result in &mut results {
         result.output_file = persisted_output(&result.text).map(Cow::Owned);
     }
-    // `toolUseResult` stands beside exactly one result.
+    // `toolUseResult` belongs to exactly one result.
     let [only] = &mut results[..] else { return };
     if let Some(path) = result.persisted_output_path {
         let name = base_name(&path);
@@ -119,8 +119,8 @@ fn tool_results<'a>(entry: &mut Entry<'a>, result: ToolUseResultFields<'a>) {
     }
 }
 
-/// The base name of the file that a preview says the whole output is in. The path is of the machine
-/// that wrote it, so only its name means anything here.
+/// Returns the base name of the file that a preview names for the whole output. The path belongs to
+/// the machine that wrote it, so only the name is useful here.
 fn persisted_output(text: &str) -> Option<String> {
     let text = text.trim_ascii_start().strip_prefix("<persisted-output>")?;
     let (_, path) = text.split_once("Full output saved to: ")?;

@@ -1,8 +1,8 @@
-//! What the name of a transcript says: which session it holds, and why OpenClaw put it aside.
+//! The facts in a transcript's name: its session, and why OpenClaw archived it.
 //!
-//! A session's id stays at the front of every name it is given, except in two folders: `cold/`
-//! names a file after the hash of its bytes, and `session-sqlite-import-archive/` puts the session's
-//! key before the id.
+//! A session's id stays at the front of every name of its transcript, except in two folders:
+//! `cold/` names a file after the hash of its bytes, and `session-sqlite-import-archive/` puts the
+//! session's key before the id.
 
 use crate::format::Archive;
 use crate::rows;
@@ -10,11 +10,11 @@ use crate::rows;
 /// The folder of sessions that are no longer used.
 pub(super) const COLD: &[u8] = b"cold";
 
-/// The folder of what was moved into the database.
+/// The folder of transcripts that were moved into the database.
 pub(super) const IMPORTED: &[u8] = b"session-sqlite-import-archive";
 
-/// The stem of a transcript's name, and why it was put aside. The stem outlives every renaming, so
-/// the session stays the same.
+/// Returns the stem of a transcript's name, and why it was archived. The stem survives every
+/// renaming, so the session stays the same.
 pub(super) fn transcript(name: &[u8]) -> Option<(&[u8], Option<Archive>)> {
     const EXTENSION: &[u8] = b".jsonl";
     let (name, is_compressed) = match name.strip_suffix(COMPRESSED) {
@@ -29,10 +29,10 @@ pub(super) fn transcript(name: &[u8]) -> Option<(&[u8], Option<Archive>)> {
     let (stem, rest) = name.split_at_checked(at)?;
     let suffix = rest.strip_prefix(EXTENSION)?;
     let archive = match suffix {
-        // Nothing compresses a transcript that it still writes to.
+        // OpenClaw never compresses a transcript that it still writes to.
         b"" if is_compressed => Some(Archive::Cold),
         b"" => None,
-        // The time that follows is written with colons or with dashes.
+        // The time that follows has colons or dashes.
         _ if suffix.starts_with(b".deleted.") => Some(Archive::Deleted),
         _ if suffix.starts_with(b".reset.") => Some(Archive::Reset),
         _ if suffix.starts_with(b".imported-") => Some(Archive::Imported),
@@ -45,14 +45,15 @@ pub(super) fn transcript(name: &[u8]) -> Option<(&[u8], Option<Archive>)> {
     Some((stem, archive))
 }
 
-/// See [`crate::format::Format::is_compressed`].
+/// Implements [`crate::format::Format::is_compressed`].
 pub(super) fn is_compressed(name: &[u8]) -> bool {
     name.ends_with(COMPRESSED)
 }
 
 const COMPRESSED: &[u8] = b".zst";
 
-/// A thread's transcript is named `<session>-topic-<encodeURIComponent(thread)>`.
+/// Returns the session of a transcript; a thread's transcript is named
+/// `<session>-topic-<encodeURIComponent(thread)>`.
 pub(super) fn session(stem: &str) -> String {
     let Some((id, thread)) = stem.split_once(TOPIC) else { return stem.to_owned() };
     match rows::percent_decoded(thread) {
@@ -61,8 +62,8 @@ pub(super) fn session(stem: &str) -> String {
     }
 }
 
-/// The session of an imported transcript, whose stem is `<key>.<session>`. Both may hold dots;
-/// where that leaves a doubt, the transcript's header decides.
+/// Returns the session of an imported transcript, whose stem is `<key>.<session>`. Both may hold
+/// dots; if the stem is ambiguous, the transcript's header decides.
 pub(super) fn imported_session(stem: &str) -> Option<String> {
     let id = stem.rsplit('.').next()?;
     let is_uuid = id.get(..36).is_some_and(|id| {
@@ -75,7 +76,7 @@ pub(super) fn imported_session(stem: &str) -> Option<String> {
     (is_whole || stem.matches('.').count() <= 1).then(|| session(id))
 }
 
-/// The agent in the key of an imported transcript, where the folder does not say it: the key
+/// Returns the agent in the key of an imported transcript, for folders without an agent: the key
 /// `agent:main:telegram:direct:7` is written `agent_main_telegram_direct_7`.
 pub(super) fn imported_agent(stem: &str) -> &str {
     let rest = stem.strip_prefix("agent_").or_else(|| stem.strip_prefix("agent:"));
@@ -84,17 +85,17 @@ pub(super) fn imported_agent(stem: &str) -> &str {
         .unwrap_or(super::files::MAIN)
 }
 
-/// What stands between a session's id and its thread in a file's name.
+/// The separator between a session's id and its thread in a file name.
 const TOPIC: &str = "-topic-";
 
-/// Whether a header's `id` is the session that the file's name says. A thread's transcript carries
-/// the id without the thread; a fork that pi wrote is named `<time>_<id>`.
+/// Returns true if a header's `id` is the session in the file's name. A thread's transcript has the
+/// id without the thread; a fork that pi wrote is named `<time>_<id>`.
 pub(super) fn is_named(session: &str, id: &str) -> bool {
     session.strip_suffix(id).is_some_and(|before| before.is_empty() || before.ends_with('_'))
         || session.strip_prefix(id).is_some_and(|thread| thread.starts_with(TOPIC))
 }
 
-/// Why a file among transcripts repeats one and is not collected.
+/// Returns the reason why a file repeats a transcript and is not collected.
 pub(super) fn repeats_a_transcript(name: &[u8]) -> Option<&'static str> {
     if contains(name, b".trajectory.jsonl") || contains(name, b".trajectory-path.json") {
         return Some("trajectory of a run: repeats the transcript");
@@ -138,7 +139,7 @@ mod tests {
         is(&format!("agent_main_x.{ID}-topic-7"), Some(&thread), "main");
         is("agent_main_main.ses_abc", Some("ses_abc"), "main");
         is("ses_abc", Some("ses_abc"), "main");
-        // Nobody can say where the key ends.
+        // The end of the key is ambiguous.
         is("agent_main_a.b.ses_abc", None, "main");
     }
 }

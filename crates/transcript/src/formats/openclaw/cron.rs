@@ -1,5 +1,5 @@
-//! Scheduled jobs and their runs, in the shape that the documents show and in the one that releases
-//! write. Newer releases keep both in a database that is never opened, and leave these files behind
+//! Decodes scheduled jobs and their runs, in the shapes that OpenClaw's documents and releases
+//! have. Newer releases store both in a database that is never opened, and leave these files behind
 //! as `.migrated`.
 
 use std::borrow::Cow;
@@ -35,7 +35,7 @@ fields! {
     }
 }
 
-/// Reads one run. What it cost is not taken as a bill: the session that ran has its own.
+/// Decodes one run. Its cost is not usage of its own, because the session that ran has it.
 pub(super) fn decode_run<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>> {
     let mut odd = Odd::default();
     let run = *json::object::<Run<'a>>(json, &mut odd)?;
@@ -71,7 +71,7 @@ fn job_named<'a>(origin: &Origin) -> Cow<'a, str> {
     origin.name.split(".jsonl").next().unwrap_or_default().to_owned().into()
 }
 
-/// Reads `cron/jobs.json`.
+/// Decodes `cron/jobs.json`.
 pub(super) fn decode_jobs(bytes: &[u8]) -> Entry<'_> {
     let mut entry =
         Entry { type_name: "cron_jobs".into(), kind: Kind::Document, ..Entry::default() };
@@ -108,7 +108,7 @@ pub(super) fn decode_jobs(bytes: &[u8]) -> Entry<'_> {
     entry
 }
 
-/// One job; `None` if it is no object or nothing names it.
+/// Decodes one job; `None` if it is not an object or has no id.
 fn read_job(key: Option<&str>, job: &Value) -> Option<CronJob> {
     let text = |value: Option<&Value>| {
         value.and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
@@ -130,7 +130,7 @@ fn read_job(key: Option<&str>, job: &Value) -> Option<CronJob> {
             .or_else(|| in_payload("prompt")),
         schedule: schedule.map(in_words).unwrap_or_default(),
         schedule_json: schedule.map(Value::to_string),
-        // A job is on until somebody turns it off.
+        // A job is on unless it is switched off.
         is_enabled: job.get("enabled").and_then(Value::as_bool).unwrap_or(true),
         created_at: time(&["createdAtMs", "createdAt"]),
         updated_at: time(&["updatedAtMs", "updatedAt"]),
@@ -147,7 +147,8 @@ fn time(value: &Value) -> Option<Timestamp> {
     }
 }
 
-/// A schedule for people: `every 15 minutes`, `at …`, `cron 0 7 * * * (Europe/Berlin)`, `on exit`.
+/// Returns a schedule in words: `every 15 minutes`, `at …`, `cron 0 7 * * * (Europe/Berlin)`, `on
+/// exit`.
 fn in_words(schedule: &Value) -> String {
     let Value::Object(fields) = schedule else {
         return schedule.as_str().unwrap_or_default().to_owned();
@@ -190,7 +191,7 @@ fn in_words(schedule: &Value) -> String {
     }
 }
 
-/// The largest unit that says it exactly.
+/// Formats a duration in the largest unit that divides it.
 fn duration(ms: u64) -> String {
     const UNITS: [(u64, &str); 4] =
         [(86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second")];

@@ -1,7 +1,7 @@
-//! What OpenClaw's file names mean: which are transcripts, whose, and why the others are left out.
+//! The meaning of OpenClaw's file names: which are transcripts, whose, and why others are left out.
 //!
-//! Nothing but `agents/`, one agent, its `sessions/` and its `agent/` (to name the database there),
-//! the folders of archives, `cron/` and the workspaces' notes is ever looked into.
+//! Only these folders are searched: `agents/`, each agent's `sessions/` and `agent/` (to name the
+//! database there), the archive folders, `cron/`, and the workspaces' notes.
 
 use super::archives::{self, COLD, IMPORTED};
 use super::notes;
@@ -10,16 +10,16 @@ use crate::formats::spelled;
 use crate::names;
 use crate::rows;
 
-/// Which key leads to which session.
+/// The map from keys to sessions.
 const INDEX: &[u8] = b"sessions.json";
-/// The agent that there is without any configuration.
+/// The agent that exists without any configuration.
 pub(super) const MAIN: &str = "main";
 
 const DATABASE: &[u8] = b"openclaw-agent.sqlite";
 const DATABASE_FOLDER: &str = "a folder where OpenClaw's session database should be";
 const DATABASE_COPY: &str = "copy of OpenClaw's session database";
 
-/// What lies beside `agents/` and is known, but not collected.
+/// Known entries next to `agents/` that are not collected, with the reasons.
 const LEFT_OUT: &[(&[u8], &str)] = &[
     (b"cron", "the scheduler's own notes"),
     (b"memory", "semantic memory: derived from the notes"),
@@ -36,7 +36,7 @@ const LEFT_OUT: &[(&[u8], &str)] = &[
     (b"update-check.json", "update check"),
 ];
 
-/// See [`crate::format::Format::claim`].
+/// Implements [`crate::format::Format::claim`].
 pub(super) fn claim(path: &[u8], node: Node) -> Claim {
     if names::is_denied(path) {
         return Claim::Deny;
@@ -60,7 +60,7 @@ pub(super) fn claim(path: &[u8], node: Node) -> Claim {
         ([b"agents", _, b"agent", DATABASE], Node::Directory) => Claim::LeaveOut(DATABASE_FOLDER),
         ([b"agents", _, b"agent", name], Node::File) if name.starts_with(DATABASE) => {
             match name.strip_prefix(DATABASE) {
-                // SQLite's own, and part of the database.
+                // SQLite's own files, part of the database.
                 Some(b"-wal" | b"-shm" | b"-journal") => Claim::Ignore,
                 _ => Claim::LeaveOut(DATABASE_COPY),
             }
@@ -99,7 +99,7 @@ fn claim_session_file(name: &[u8]) -> Claim {
     claim_transcript(name)
 }
 
-/// A file in a folder of archives.
+/// Claims a file in an archive folder.
 fn claim_archived_file(name: &[u8]) -> Claim {
     if name.starts_with(b".") || name.ends_with(b".tmp") {
         return Claim::Ignore;
@@ -115,7 +115,7 @@ fn claim_transcript(name: &[u8]) -> Claim {
         return Claim::LeaveOut(why);
     }
     if name.ends_with(b".gz") {
-        return Claim::LeaveOut("compressed by somebody else than OpenClaw");
+        return Claim::LeaveOut("compressed by a program other than OpenClaw");
     }
     match archives::transcript(name) {
         Some(_) => Claim::Collect(Part::Transcript),
@@ -123,7 +123,7 @@ fn claim_transcript(name: &[u8]) -> Claim {
     }
 }
 
-/// Whether a folder holds archived transcripts. Imported ones were seen in three places.
+/// Returns true if a folder holds archived transcripts. Imported ones exist in three locations.
 fn is_archive(folder: &[&[u8]]) -> bool {
     match folder {
         [b"agents", _, b"sessions", name] => *name == COLD || *name == IMPORTED,
@@ -132,12 +132,12 @@ fn is_archive(folder: &[&[u8]]) -> bool {
     }
 }
 
-/// See [`crate::format::Format::origin`].
+/// Implements [`crate::format::Format::origin`].
 pub(super) fn origin(path: &[u8]) -> Origin {
     let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
     let name = parts.last().copied().unwrap_or_default();
     let mut origin = Origin::of(Part::Transcript, spelled(name));
-    // A session in the database: no such file exists, but it is named like one.
+    // A session in the database has a path like a file's, but no such file exists.
     if let [b"agents", agent, b"agent", DATABASE, name] = parts.as_slice() {
         if let Some((stem, archive)) = archives::transcript(name) {
             origin.agent = Some(spelled(agent));
@@ -161,7 +161,7 @@ pub(super) fn origin(path: &[u8]) -> Origin {
     origin
 }
 
-/// The session whose live transcript has that file name.
+/// Returns the session whose live transcript has this file name.
 pub(super) fn session_of(name: &[u8]) -> Option<String> {
     match archives::transcript(name)? {
         (stem, None) => Some(archives::session(&spelled(stem))),
@@ -177,7 +177,7 @@ fn name_transcript(origin: &mut Origin, parts: &[&[u8]], name: &[u8]) {
         [b"agents", agent, ..] => spelled(agent),
         _ => archives::imported_agent(&stem).to_owned(),
     });
-    // The name of a cold archive says nothing about its session.
+    // The name of a cold archive does not contain its session.
     (origin.session, origin.archive) = if folder == COLD && parts.len() == 5 {
         (None, Some(archive.unwrap_or(Archive::Cold)))
     } else if folder == IMPORTED {
@@ -379,7 +379,7 @@ mod tests {
             Claim::LeaveOut("checkpoint of a compaction: repeats the transcript"),
         );
         session_file("a.checkpoint.md.jsonl", COLLECT);
-        let foreign = Claim::LeaveOut("compressed by somebody else than OpenClaw");
+        let foreign = Claim::LeaveOut("compressed by a program other than OpenClaw");
         session_file("a.jsonl.deleted.2026-02-04T10-30-00Z.gz", foreign);
         session_file("a.trajectory.jsonl.zst", trajectory);
         session_file("a.trajectory.jsonl.deleted.2026-02-04T10-30-00Z.zst", trajectory);

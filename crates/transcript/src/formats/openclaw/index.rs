@@ -1,9 +1,9 @@
-//! Reads `sessions.json` in every shape that is known, JSON or JSON5.
+//! Decodes `sessions.json` in every known shape, JSON or JSON5.
 //!
 //! The shapes: a flat map of keys (real releases, and the spec's older one with ISO times and
-//! `tokenCount`), and `{version, agents: {key: …}}` with nested `model` and `tokenCounts`. All of
-//! them come out under the names of the flat map. What is broken is said, never fatal: an index is
-//! a convenience, the transcripts are what counts.
+//! `tokenCount`), and `{version, agents: {key: …}}` with nested `model` and `tokenCounts`. All
+//! fields are returned under the names of the flat map. A broken index is reported and never fatal,
+//! because the transcripts hold the data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,18 +16,19 @@ use crate::index::{Binding, Group, Index, field};
 use crate::problem::{Problem, ProblemKind};
 use crate::time::Timestamp;
 
-/// Deeper than this is no index.
+/// An index that is nested deeper is not decoded, so that the JSON5 parser cannot exhaust the
+/// stack.
 const DEEPEST: usize = 100;
 
-/// Values above this stay in the index's bytes only.
+/// Values of more bytes than this stay only in the index's bytes.
 const LONGEST_VALUE: usize = 16 << 10;
 
-/// See [`crate::format::Format::read_index`].
+/// Implements [`crate::format::Format::read_index`].
 pub(super) fn read(bytes: &[u8]) -> Index {
     read_fields(bytes, false)
 }
 
-/// The same with every field, however long: for those who have no use for the bytes afterwards.
+/// Decodes an index; with `all`, long values are included, for callers that do not keep the bytes.
 pub(super) fn read_fields(bytes: &[u8], all: bool) -> Index {
     let mut index = Index::default();
     let damaged = |detail: String| Index {
@@ -47,12 +48,12 @@ pub(super) fn read_fields(bytes: &[u8], all: bool) -> Index {
             let left =
                 rest.iter().filter(|byte| !byte.is_ascii_whitespace() && **byte != 0).count();
             if left > 0 {
-                let detail = format!("{left} bytes behind its end");
+                let detail = format!("{left} bytes after its end");
                 index.problems.push(Problem::new(ProblemKind::IndexDamaged, detail));
             }
             take_keys(&mut index, &keys, all);
         }
-        // Older releases read JSON5: comments, single quotes, trailing commas.
+        // Older releases accept JSON5: comments, single quotes, trailing commas.
         _ => match relaxed(text) {
             Ok(keys) => {
                 let keys = keys.iter().map(|(key, value)| (key.clone(), &**value)).collect();
@@ -65,7 +66,8 @@ pub(super) fn read_fields(bytes: &[u8], all: bool) -> Index {
     index
 }
 
-/// See [`crate::format::Format::index_without`]. What stays is written as plain JSON, keys in order.
+/// Implements [`crate::format::Format::index_without`]. Writes the rest as plain JSON, keys in
+/// order.
 pub(super) fn without(bytes: &[u8], leave_out: &dyn Fn(&str) -> bool) -> Option<Vec<u8>> {
     let index = read(bytes);
     if index.is_damaged {
@@ -101,7 +103,7 @@ pub(super) fn without(bytes: &[u8], leave_out: &dyn Fn(&str) -> bool) -> Option<
     serde_json::to_vec_pretty(&keys).ok()
 }
 
-/// JSON5 becomes JSON.
+/// Parses JSON5 into JSON values.
 fn relaxed(text: &[u8]) -> Result<BTreeMap<String, Box<RawValue>>, String> {
     let text = std::str::from_utf8(text).map_err(|_| "not UTF-8".to_owned())?;
     if nests_too_deeply(text) {
@@ -116,7 +118,7 @@ fn relaxed(text: &[u8]) -> Result<BTreeMap<String, Box<RawValue>>, String> {
         .map_err(|_| "not JSON".to_owned())
 }
 
-/// Whether brackets nest deeper than the JSON5 reader may follow.
+/// Returns true if brackets are nested deeper than the JSON5 parser may follow.
 pub(crate) fn nests_too_deeply(text: &str) -> bool {
     let (mut depth, mut quote) = (0_usize, None);
     let mut bytes = text.bytes().peekable();
@@ -164,17 +166,17 @@ fn take_keys(index: &mut Index, keys: &BTreeMap<String, &RawValue>, all: bool) {
     keys.iter().for_each(|(key, raw)| take(index, key, raw, all));
 }
 
-/// Takes in one key.
+/// Decodes one key.
 fn take(index: &mut Index, key: &str, raw: &RawValue, all: bool) {
-    let Ok(said) = BTreeMap::<String, &RawValue>::deserialize(raw) else {
-        const WHY: &str = "an entry that is no object";
+    let Ok(entry) = BTreeMap::<String, &RawValue>::deserialize(raw) else {
+        const WHY: &str = "an entry that is not an object";
         index.unread.push((key.to_owned(), WHY));
         return bad_field(index, WHY);
     };
     let mut fields = Map::new();
     let mut written = BTreeMap::new();
     let mut odd = BTreeSet::new();
-    for (name, raw) in said {
+    for (name, raw) in entry {
         let is_report = field(&name).is_some_and(|field| field.group == Group::Report);
         let is_left = is_report || name == "skills" || raw.get().len() > LONGEST_VALUE;
         if is_left && !all {
@@ -187,7 +189,7 @@ fn take(index: &mut Index, key: &str, raw: &RawValue, all: bool) {
             Ok(value) => {
                 fields.insert(name, value);
             }
-            // It stays as it was written.
+            // The value is stored as it was written.
             Err(_) if all => {
                 odd.insert(name);
             }
@@ -196,7 +198,7 @@ fn take(index: &mut Index, key: &str, raw: &RawValue, all: bool) {
     }
     normalise(&mut fields, &mut written);
     written.retain(|name, value| match fields.contains_key(name) {
-        // Two fields were made of it.
+        // `model` was split into two fields.
         true => name != "model" || !value.starts_with('{'),
         false => odd.contains(name),
     });
@@ -209,7 +211,7 @@ fn take(index: &mut Index, key: &str, raw: &RawValue, all: bool) {
     });
 }
 
-/// Gives the fields of the older shapes the names of the newest, and what was written of them, too.
+/// Renames the fields of older shapes, and their values as written, to the newest names.
 fn normalise(fields: &mut Map<String, Value>, written: &mut BTreeMap<String, String>) {
     for (old, new) in [
         ("activeSessionId", "sessionId"),
@@ -248,8 +250,8 @@ fn normalise(fields: &mut Map<String, Value>, written: &mut BTreeMap<String, Str
     }
 }
 
-/// The session that a key leads to. The transcript's name wins over the id, since threads of one id
-/// are different sessions; a path that leads elsewhere is not followed.
+/// Returns the session that a key routes to. The transcript's name wins over the id, because
+/// threads of one id are different sessions. A path outside the folder is not followed.
 fn session(index: &mut Index, fields: &Map<String, Value>) -> Option<String> {
     let id = fields.get("sessionId").and_then(Value::as_str).filter(|id| !id.is_empty());
     if let Some(file) = fields.get("sessionFile").and_then(Value::as_str) {
@@ -258,7 +260,7 @@ fn session(index: &mut Index, fields: &Map<String, Value>) -> Option<String> {
         let name = file.rsplit(['/', '\\']).next().unwrap_or_default();
         let named = files::session_of(name.as_bytes());
         match (is_plain, named, id) {
-            // A file of another session is somebody's mistake; the id is what counts.
+            // A file of another session is a mistake in the index; the id wins.
             (true, Some(session), Some(id)) if archives::is_named(&session, id) => {
                 return Some(session);
             }
@@ -273,7 +275,7 @@ fn session(index: &mut Index, fields: &Map<String, Value>) -> Option<String> {
     id.map(str::to_owned)
 }
 
-/// The sessions that a key led to before.
+/// Returns the sessions that a key routed to before.
 fn earlier(fields: &Map<String, Value>, now: Option<&str>) -> Vec<String> {
     let list = |name: &str| fields.get(name).and_then(Value::as_array).into_iter().flatten();
     let windows = list("quipu:windows").filter_map(|window| window.get("sessionId"));
@@ -346,7 +348,7 @@ mod tests {
             assert!(index.is_damaged, "{broken:?}");
             assert_eq!(index.problems.len(), 1, "{broken:?}");
         }
-        // Stale bytes behind a shorter index, or NULs: what is there is read.
+        // Stale bytes or NULs after a shorter index: the index before them is decoded.
         let stale = read(b"{\"a\": {\"sessionId\": \"s1\"}}ssionId\": 1}}");
         assert_eq!((stale.bindings.len(), stale.problems.len()), (1, 1));
         assert!(!stale.is_damaged);

@@ -1,5 +1,5 @@
-//! Reads one line of a transcript, in every shape that pi and OpenClaw have written or that their
-//! documents show: session headers, entries of a dozen types, and bare messages without an envelope.
+//! Decodes one line of a transcript, in every shape that pi and OpenClaw have written or
+//! documented: session headers, entries of a dozen types, and bare messages without an envelope.
 
 use std::borrow::Cow;
 
@@ -17,14 +17,14 @@ use crate::time::Timestamp;
 const NEWEST_VERSION: u64 = 9;
 
 fields! {
-    /// Every field that a known entry type uses.
+    /// All fields of the known entry types.
     struct Line<'a> {
         "type" => type_name: Cow<'a, str>,
         "id" => id: Word<'a>,
         "parentId" => parent: Nullable<Word<'a>>,
         "timestamp" => time: Timestamp,
         "message" => message: Box<Message<'a>>,
-        /// Of a bare message only.
+        /// Only in a bare message.
         "role" => role: Cow<'a, str>,
         "version" => version: Word<'a>,
         "cwd" => cwd: Cow<'a, str>,
@@ -57,14 +57,14 @@ fields! {
 }
 
 fields! {
-    /// What a compaction or branch summary was made from.
+    /// The source of a compaction or branch summary.
     struct Details<'a> {
         "readFiles" => read_files: Vec<Cow<'a, str>>,
         "modifiedFiles" => modified_files: Vec<Cow<'a, str>>,
     }
 }
 
-/// See [`crate::format::Format::decode`].
+/// Implements [`crate::format::Format::decode`].
 pub(super) fn decode<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>> {
     let mut odd = Odd::default();
     let mut line = json::object::<Line<'a>>(json, &mut odd)?;
@@ -90,7 +90,7 @@ pub(super) fn decode<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<
     }
     let mut problems = odd.into_problems();
     if matches!(entry.kind, Kind::Unknown) {
-        // Nobody knows what the fields of an unknown type should hold.
+        // The field types of an unknown entry type are unknown too.
         problems.retain(|problem| problem.kind != ProblemKind::BadField);
     }
     problems.append(&mut entry.problems);
@@ -99,7 +99,7 @@ pub(super) fn decode<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<
 }
 
 impl<'a> Line<'a> {
-    /// Moves what the line says into `entry` and returns its kind.
+    /// Moves the line's fields into `entry` and returns its kind.
     fn fill(
         self: Box<Self>,
         type_name: &str,
@@ -179,7 +179,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The header's `id` names the session, not an entry.
+    /// Decodes a header, whose `id` is the session's, not an entry's.
     fn header(self, origin: &Origin, entry: &mut Entry<'a>) -> Kind<'a> {
         // Version 1 had the model in the header.
         entry.model = non_empty(self.model_id);
@@ -217,9 +217,9 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Moves what a message says into `entry`.
+/// Moves a message into `entry`.
 fn fill_message<'a>(mut message: Box<Message<'a>>, entry: &mut Entry<'a>) {
-    // Only `responseId` names an API response; a bare line's `id` is its own.
+    // Only `responseId` identifies an API response; the `id` of a bare line is its own.
     message.id = None;
     let role = message.role.clone().unwrap_or_default();
     let is_hidden = message.display == Some(false);
@@ -236,15 +236,16 @@ fn fill_message<'a>(mut message: Box<Message<'a>>, entry: &mut Entry<'a>) {
         }
         "assistant" => finish_assistant(entry),
         "custom" | "hookMessage" => entry.marks.is_meta = is_hidden,
-        // Plain text, not a tool result: without a call of its own it would answer someone else's.
+        // Plain text instead of a tool result, because a result without a call could be paired with
+        // another call.
         "bashExecution" => entry.blocks.extend(output.map(Block::Text)),
         _ => {}
     }
 }
 
 fn finish_assistant(entry: &mut Entry<'_>) {
-    // OpenClaw leaves the streaming buffer (`partialArgs`) on calls that arrived whole; only an
-    // answer that was cut off has calls that were.
+    // OpenClaw leaves the streaming buffer (`partialArgs`) on complete calls. Only an interrupted
+    // answer has interrupted calls.
     let is_finished = matches!(entry.stop, Some(Stop::Done | Stop::ToolUse));
     for block in &mut entry.blocks {
         if let Block::ToolCall(call) = block {
@@ -252,7 +253,7 @@ fn finish_assistant(entry: &mut Entry<'_>) {
         }
     }
     if entry.stop == Some(Stop::Aborted) {
-        // Its error message only says that somebody stopped it.
+        // Its error message only reports that the answer was stopped.
         entry.marks.is_error = false;
     }
     if is_mirror(entry) {
@@ -263,7 +264,7 @@ fn finish_assistant(entry: &mut Entry<'_>) {
     }
 }
 
-/// A copy of an answer, written when it was sent to a chat channel. No model wrote it.
+/// Returns true for a copy of an answer that was sent to a chat channel. No model wrote it.
 fn is_mirror(entry: &Entry<'_>) -> bool {
     matches!(entry.model.as_deref(), Some("delivery-mirror" | "gateway-injected"))
         && matches!(entry.provider.as_deref(), None | Some("openai-responses" | "openclaw"))
@@ -287,7 +288,7 @@ fn target<'a>(written: Option<Word<'a>>, odd: &mut Odd) -> Cow<'a, str> {
     })
 }
 
-/// The session that a path to a transcript names; other words are kept as written.
+/// Returns the session that a path to a transcript names; other text is returned as written.
 fn session(path: Cow<'_, str>) -> Cow<'_, str> {
     let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
     match files::session_of(name.as_bytes()) {

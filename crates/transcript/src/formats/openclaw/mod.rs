@@ -1,8 +1,8 @@
 //! OpenClaw, and pi, whose transcripts it writes: one JSONL file per session and agent.
 //!
-//! Read here: the file-backed store of the releases up to 2026.7.1, and the archives that every
-//! release leaves beside it, compressed or not; their index; the SQLite store of later releases, whose
-//! rows are the same lines; scheduled jobs; memory and personality notes.
+//! Decoded here: the file store of releases up to 2026.7.1; the archives that every release leaves
+//! next to it, compressed or not; their index; the SQLite store of later releases, whose rows are
+//! the same lines; scheduled jobs; memory and personality notes.
 
 mod archives;
 mod cron;
@@ -19,7 +19,8 @@ use crate::entry::{Entry, Kind};
 use crate::format::{Claim, Format, Node, Origin, Part, Root};
 use crate::index::Index;
 
-/// Reads an index with every field of its entries, those too that stay in its bytes otherwise.
+/// Decodes an index with all fields of its entries, including values that otherwise stay in its
+/// bytes.
 pub fn whole_index(bytes: &[u8]) -> Index {
     index::read_fields(bytes, true)
 }
@@ -37,7 +38,7 @@ impl Format for OpenClaw {
     }
 
     fn resume(&self, _: &str, key: Option<&str>) -> Option<Vec<String>> {
-        // A session without a key is no longer reached by messages.
+        // Messages no longer reach a session without a key.
         Some(["openclaw", "tui", "--session", key?].map(str::to_owned).to_vec())
     }
 
@@ -58,7 +59,7 @@ impl Format for OpenClaw {
     }
 
     fn roots(&self) -> &'static [Root] {
-        // The names that the project had before it settled on its own.
+        // Earlier names of the project.
         &[Root {
             env: "OPENCLAW_STATE_DIR",
             home: &[".openclaw", ".clawdbot", ".moltbot", ".moldbot"],
@@ -116,7 +117,7 @@ impl Format for OpenClaw {
                 "agents/<agent>/agent/openclaw-agent.sqlite",
                 "transcripts and keys of releases since 2026.7.2",
             ),
-            ("agents/<agent>/sessions/sessions.json", "which key leads to which session"),
+            ("agents/<agent>/sessions/sessions.json", "map from keys to sessions"),
             ("agents/<agent>/sessions/<session>-topic-<thread>.jsonl", "transcripts of one thread"),
             (
                 "agents/<agent>/sessions/<session>.jsonl.reset.<time>",
@@ -137,9 +138,9 @@ impl Format for OpenClaw {
                 "the same, in a folder of their own; also below an agent",
             ),
             ("agents/<agent>/sessions/cold/<hash>.jsonl.zst", "transcripts no longer used"),
-            ("*.zst", "each of the above, compressed; given back decompressed"),
+            ("*.zst", "each of the above, compressed; restored decompressed"),
             ("cron/jobs.json", "scheduled jobs; every version is kept"),
-            ("cron/runs/<job>.jsonl", "what scheduled jobs did"),
+            ("cron/runs/<job>.jsonl", "runs of scheduled jobs"),
             ("cron/**/*.migrated", "the same, from before a move into a database"),
             ("workspace/MEMORY.md, memory/**/*.md", "memory notes; every version is kept"),
             (

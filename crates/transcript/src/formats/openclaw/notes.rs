@@ -1,7 +1,7 @@
-//! An agent's workspace: which of its files are notes (memory and personality), and what they say.
+//! An agent's workspace: which of its files are notes (memory and personality), and their text.
 //!
-//! The workspace of the agent `main` is `workspace/`, that of any other `workspace-<agent>/`. People
-//! work in there: everything that is not named here is left out, however it is called.
+//! The workspace of the agent `main` is `workspace/`, that of any other `workspace-<agent>/`.
+//! People work in these folders, so a file that is not named here is left out.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,8 @@ use crate::entry::{Block, Entry, Kind};
 use crate::format::{Claim, Node, Part};
 use crate::formats::plain;
 
-/// The files that OpenClaw puts before its model, as it spells them. `memory.md` is the older name.
+/// The files that OpenClaw puts into its model's prompt, as it spells them. `memory.md` is the
+/// older name.
 const NAMES: &[&[u8]] = &[
     b"MEMORY.md",
     b"memory.md",
@@ -23,13 +24,13 @@ const NAMES: &[&[u8]] = &[
     b"BOOTSTRAP.md",
 ];
 
-/// How many folders below `memory/` are looked into. Agents group notes by year and month; nobody
-/// was seen to go deeper.
+/// The depth of folders below `memory/` that are searched. Agents group notes by year and month; no
+/// deeper folder has been seen.
 const DEEPEST: usize = 4;
 
 const OTHER: &str = "workspace: only memory and personality notes are collected";
 
-/// The agent whose workspace a folder of the state root is.
+/// Returns the agent whose workspace this folder of the state root is.
 pub(super) fn agent(folder: &[u8]) -> Option<&[u8]> {
     match folder {
         b"workspace" => Some(MAIN.as_bytes()),
@@ -37,7 +38,7 @@ pub(super) fn agent(folder: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// What to do with a path inside a workspace; empty for the workspace itself.
+/// Returns what to do with a path inside a workspace; `inside` is empty for the workspace itself.
 pub(super) fn claim(inside: &[&[u8]], node: Node) -> Claim {
     let is_note = |name: &[u8]| name.ends_with(b".md") && name.len() > 3 && !name.starts_with(b".");
     match (inside, node) {
@@ -54,7 +55,7 @@ pub(super) fn claim(inside: &[&[u8]], node: Node) -> Claim {
     }
 }
 
-/// Reads a note.
+/// Decodes a note.
 pub(super) fn decode(bytes: &[u8]) -> Entry<'_> {
     let mut entry =
         Entry { type_name: Cow::Borrowed("note"), kind: Kind::Document, ..Entry::default() };

@@ -6,12 +6,13 @@
 //! </read-files>
 //! ```
 //!
-//! The tags stay in the text; the lists are only read out of it.
+//! The tags stay in the text; the lists are only read from it.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// The files in the record's details, then those in the summary's lists called `tag`; each once.
+/// Returns the files in the record's details, then those in the summary's lists called `tag`, each
+/// once.
 pub(super) fn files(
     details: Option<Vec<Cow<'_, str>>>,
     summary: &str,
@@ -29,7 +30,7 @@ pub(super) fn files(
         .collect()
 }
 
-/// What stands between each `<tag>` and the `</tag>` behind it.
+/// Returns the text between each `<tag>` and the `</tag>` after it.
 fn lists<'t>(text: &'t str, tag: &'static str) -> impl Iterator<Item = &'t str> {
     let (opening, closing) = (format!("<{tag}>"), format!("</{tag}>"));
     let mut rest = text;
@@ -41,7 +42,7 @@ fn lists<'t>(text: &'t str, tag: &'static str) -> impl Iterator<Item = &'t str> 
     })
 }
 
-/// A line of a list, with or without its bullet.
+/// Returns a line of a list without its bullet.
 fn item(line: &str) -> &str {
     let line = line.trim();
     line.strip_prefix("- ").or(line.strip_prefix("* ")).unwrap_or(line).trim()

@@ -1,7 +1,7 @@
-//! A story as one HTML page that needs nothing else: no script, nothing from elsewhere.
+//! Renders a story as one self-contained HTML page: no script, nothing loaded from elsewhere.
 //!
-//! Everything from a transcript goes through `escaped` or, where it is Markdown, through
-//! `prose`; the tags are ours. A policy in the page forbids what should not be there anyway.
+//! All text from a transcript goes through `escaped` or, if it is Markdown, through `prose`; the
+//! tags are ours. A content security policy in the page is the second barrier.
 
 mod page;
 mod prose;
@@ -17,7 +17,7 @@ use crate::story::{ItemKind, Outcome, Piece, StoryItem, Telling, one_line};
 
 pub(crate) use self::prose::is_harmless;
 
-/// How much of a prompt stands in the table of contents.
+/// The width of a prompt in the table of contents, in columns.
 const CONTENTS_COLUMNS: usize = 70;
 
 /// Writes a story as HTML.
@@ -27,14 +27,14 @@ pub struct Html {
     calls: Calls,
     /// The turns, for the table of contents: anchors and the beginnings of prompts.
     turns: Vec<(String, String)>,
-    /// A turn is open.
+    /// True while a turn is open.
     is_in_turn: bool,
-    /// A list of calls is open.
+    /// True while a list of calls is open.
     is_in_calls: bool,
 }
 
 impl Html {
-    /// One that tells so much.
+    /// Returns a rendering that shows these parts.
     pub fn new(telling: Telling) -> Html {
         Html {
             telling,
@@ -45,7 +45,7 @@ impl Html {
         }
     }
 
-    /// Ends a list of calls before something else is written.
+    /// Closes a list of calls before another element is written.
     fn other(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let ready = self.calls.flush();
         self.calls(&ready, out)?;
@@ -91,9 +91,9 @@ impl Html {
             out,
             "<section class=\"turn\" id=\"{anchor}\">\n<h2><a href=\"#{anchor}\">Turn {number}</a>{time}</h2>"
         )?;
-        let said = one_line(&clean(&item.words()), CONTENTS_COLUMNS);
-        let said = if said.is_empty() { "(no words)".to_owned() } else { said };
-        self.turns.push((anchor, said));
+        let prompt = one_line(&clean(&item.words()), CONTENTS_COLUMNS);
+        let prompt = if prompt.is_empty() { "(no words)".to_owned() } else { prompt };
+        self.turns.push((anchor, prompt));
         Ok(())
     }
 
@@ -148,7 +148,7 @@ impl Html {
                 self.fold("thinking", "Thinking", &prose::markdown(words), out)
             }
             Piece::Injected(words) => {
-                self.fold("folded", "Put in by the program", &prose::plain(words), out)
+                self.fold("folded", "Injected by the program", &prose::plain(words), out)
             }
             Piece::Image { media_type } => {
                 let of = media_type.as_deref().map(|of| format!(" · {of}")).unwrap_or_default();
@@ -205,7 +205,7 @@ impl Rendering for Html {
                 }
             }
             ItemKind::BranchSummary { summary, .. } => {
-                self.mark("compaction", "◆ A branch was left, with a summary of it", out)?;
+                self.mark("compaction", "◆ A branch was abandoned; its summary:", out)?;
                 if self.telling.compactions {
                     self.fold("summary", "Summary", &prose::markdown(summary), out)?;
                 }
@@ -227,7 +227,7 @@ impl Rendering for Html {
             self.mark("other", &format!("▤ {}", words::oversize(bytes)), out)?;
         }
         if item.is_provisional {
-            self.mark("other", "… this line is not finished yet", out)?;
+            self.mark("other", "… the agent is still writing this line", out)?;
         }
         Ok(())
     }
@@ -241,7 +241,7 @@ impl Rendering for Html {
     }
 }
 
-/// Writes a list of sessions that were exported to files beside it.
+/// Writes a list of sessions that were exported to files in the same folder.
 pub fn index(title: &str, sessions: &[Listed], out: &mut dyn Write) -> io::Result<()> {
     page::index(title, sessions, out)
 }
@@ -283,7 +283,7 @@ fn call_tag(call: &Call, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</{tag}>")
 }
 
-/// What a tool was given, each argument under its name.
+/// Writes a tool's arguments, each under its name.
 fn arguments(input: &str, out: &mut dyn Write) -> io::Result<()> {
     let Some(fields) = input::fields(input) else {
         return write!(out, "<pre class=\"input\">{}</pre>", escaped(&clean(input)));
@@ -299,7 +299,7 @@ fn arguments(input: &str, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"</dl>")
 }
 
-/// A moment.
+/// Returns a time as a tag.
 fn time_tag(ms: i64) -> String {
     match (words::exact(ms), words::minute(ms)) {
         (Some(exact), Some(minute)) => format!(" <time datetime=\"{exact}\">{minute}</time>"),
@@ -307,7 +307,7 @@ fn time_tag(ms: i64) -> String {
     }
 }
 
-/// Text that can stand between tags and in quoted attributes.
+/// Escapes text for use between tags and in quoted attributes.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 16);
     for character in text.chars() {

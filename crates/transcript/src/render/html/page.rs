@@ -1,14 +1,14 @@
-//! What stands around a story: the head of the page, its header, and the table of contents.
+//! Writes the frame of a page: its head, its header, and the table of contents.
 
 use std::io::{self, Write};
 
 use super::{Listed, escaped, line, time_tag, words};
 use crate::render::Header;
 
-/// How everything looks.
+/// The style sheet.
 const STYLE: &str = include_str!("style.css");
 
-/// Nothing is loaded and nothing runs, whatever stands in the page.
+/// The content security policy: nothing is loaded and nothing runs, whatever the page holds.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
 fn head(title: &str, out: &mut dyn Write) -> io::Result<()> {
@@ -62,12 +62,12 @@ pub(super) fn begin(header: &Header, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The table of contents comes last, because only then it is known; the style puts it beside the
-/// story where there is room.
+/// Writes the table of contents at the end, because it is complete only then; the style sheet puts
+/// it beside the story if there is room.
 pub(super) fn end(turns: &[(String, String)], out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"</main>\n<nav id=\"contents\"><div class=\"label\">Contents</div>\n<ol>\n")?;
-    for (anchor, said) in turns {
-        writeln!(out, "<li><a href=\"#{anchor}\">{}</a></li>", escaped(said))?;
+    for (anchor, prompt) in turns {
+        writeln!(out, "<li><a href=\"#{anchor}\">{}</a></li>", escaped(prompt))?;
     }
     out.write_all(b"</ol></nav>\n</body>\n</html>\n")
 }

@@ -1,24 +1,24 @@
-//! Other people's text as HTML.
+//! Renders untrusted text as HTML.
 
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 
 use super::escaped;
 use crate::render::clean::clean;
 
-/// Longer texts are shown as they are instead of being laid out.
+/// Longer texts, in bytes, are shown as plain text, which bounds the parsing time.
 const LONGEST: usize = 1 << 20;
 
 const OPTIONS: Options =
     Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
 
-/// Markdown. Its HTML is text, its pictures are their descriptions, and its links lead to the web
-/// or to a mailbox, or nowhere.
+/// Renders Markdown. HTML in it becomes text, pictures become their descriptions, and only links to
+/// the web or to a mailbox stay links.
 pub(super) fn markdown(text: &str) -> String {
     let text = clean(text);
     if text.len() > LONGEST {
         return format!("<pre>{}</pre>", escaped(&text));
     }
-    // Whether each open link leads somewhere.
+    // For each open link, true if it stays a link.
     let mut links: Vec<bool> = Vec::new();
     let events = Parser::new_ext(&text, OPTIONS).map(|event| match event {
         Event::Html(html) | Event::InlineHtml(html) => Event::Text(html),
@@ -40,7 +40,7 @@ pub(super) fn markdown(text: &str) -> String {
             format!("<span class=\"picture\" title=\"{}\">🖼 ", escaped(&dest_url)).into(),
         ),
         Event::End(TagEnd::Image) => Event::Html("</span>".into()),
-        // Ours are of the first and the second level.
+        // The first and second heading levels are ours.
         Event::Start(Tag::Heading { level, .. }) => {
             Event::Html(format!("<p class=\"heading level-{}\">", level as usize).into())
         }
@@ -52,7 +52,7 @@ pub(super) fn markdown(text: &str) -> String {
     written
 }
 
-/// Text as it was typed.
+/// Renders text as it was typed.
 pub(super) fn plain(text: &str) -> String {
     format!("<div class=\"plain\">{}</div>", escaped(clean(text).trim_matches('\n')))
 }
@@ -61,7 +61,7 @@ fn open_link(url: &str) -> CowStr<'static> {
     format!("<a href=\"{}\" rel=\"noopener noreferrer\">", escaped(url)).into()
 }
 
-/// Whether a link may lead there: to a page or a mailbox.
+/// Returns true for a link to a web page or a mailbox.
 pub(crate) fn is_harmless(url: &str) -> bool {
     let has = |scheme: &str| {
         url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))

@@ -1,7 +1,7 @@
-//! A story as Markdown (CommonMark), as a person would write it down.
+//! Renders a story as Markdown (CommonMark).
 //!
-//! The human's words are quoted, the agent's stand as they are, and calls are a list, or fold up
-//! where they are opened. The only HTML is ours: `<details>` and `<summary>`.
+//! The human's text is quoted, the agent's is not, and calls are a list, or foldable if they are
+//! shown in full. The only HTML is ours: `<details>` and `<summary>`.
 
 mod prose;
 
@@ -23,7 +23,7 @@ pub struct Markdown {
     last: Last,
 }
 
-/// What was written last.
+/// The kind of the last written block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Last {
     Other,
@@ -32,7 +32,7 @@ enum Last {
 }
 
 impl Markdown {
-    /// One that tells so much.
+    /// Returns a rendering that shows these parts.
     pub fn new(telling: Telling) -> Markdown {
         Markdown { telling, calls: Calls::default(), last: Last::Other }
     }
@@ -46,7 +46,7 @@ impl Markdown {
         self.block(&format!("*{}*", escape(&line(mark))), out)
     }
 
-    /// Something that folds up.
+    /// Writes a foldable block.
     fn details(&mut self, summary: &str, body: &str, out: &mut dyn Write) -> io::Result<()> {
         let body = body.trim_matches('\n');
         self.block(&format!("<details>\n<summary>{summary}</summary>\n\n{body}\n\n</details>"), out)
@@ -61,18 +61,18 @@ impl Markdown {
         notes.extend(words::ended(call.outcome).map(str::to_owned));
         notes.extend(call.subagent.as_ref().map(|id| format!("sub-agent {id}")));
         if call.input.is_none() && call.result.is_none() {
-            let mut said = format!("- {}", code(&call.name));
+            let mut bullet = format!("- {}", code(&call.name));
             if let Some(about) = &call.about {
-                said.push_str(&format!(" {}", code(about)));
+                bullet.push_str(&format!(" {}", code(about)));
             }
             if !notes.is_empty() {
-                said.push_str(&format!(" — *{}*", escape(&notes.join(", "))));
+                bullet.push_str(&format!(" — *{}*", escape(&notes.join(", "))));
             }
             if self.last != Last::Line {
                 writeln!(out)?;
             }
             self.last = Last::Line;
-            return writeln!(out, "{said}");
+            return writeln!(out, "{bullet}");
         }
         let mut summary = format!("<code>{}</code>", html(&call.name));
         if let Some(about) = &call.about {
@@ -116,7 +116,7 @@ impl Markdown {
         match piece {
             Piece::Words(words) => self.words(item, words, out),
             Piece::Thinking(words) => self.details("Thinking", &quoted(words), out),
-            Piece::Injected(words) => self.details("Put in by the program", &quoted(words), out),
+            Piece::Injected(words) => self.details("Injected by the program", &quoted(words), out),
             Piece::Image { media_type } => {
                 let of = media_type.as_deref().map(|of| format!(": {of}")).unwrap_or_default();
                 self.mark(&format!("(a picture{of})"), out)
@@ -192,7 +192,7 @@ impl Rendering for Markdown {
                 }
             }
             ItemKind::BranchSummary { summary, .. } => {
-                self.mark("◆ A branch was left, with a summary of it", out)?;
+                self.mark("◆ A branch was abandoned; its summary:", out)?;
                 if self.telling.compactions {
                     self.details("Summary", &quoted(summary), out)?;
                 }
@@ -214,7 +214,7 @@ impl Rendering for Markdown {
             self.mark(&format!("▤ {}", words::oversize(bytes)), out)?;
         }
         if item.is_provisional {
-            self.mark("… this line is not finished yet", out)?;
+            self.mark("… the agent is still writing this line", out)?;
         }
         Ok(())
     }
@@ -225,7 +225,7 @@ impl Rendering for Markdown {
     }
 }
 
-/// Writes a list of sessions that were exported to files beside it.
+/// Writes a list of sessions that were exported to files in the same folder.
 pub fn index(title: &str, sessions: &[Listed], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "# {}\n", escape(&line(title)))?;
     for Listed { header, file } in sessions {
@@ -245,8 +245,8 @@ pub fn index(title: &str, sessions: &[Listed], out: &mut dyn Write) -> io::Resul
     Ok(())
 }
 
-/// Text between tags.
+/// Escapes text for use between tags.
 fn html(text: &str) -> String {
-    // No blank line and no Markdown: a summary is one line of HTML.
+    // A summary is one line of HTML, without blank lines and Markdown.
     super::html::escaped(&line(text))
 }

@@ -1,4 +1,4 @@
-//! Pieces of Markdown that hold other people's text.
+//! Writes untrusted text as pieces of Markdown.
 
 use std::borrow::Cow;
 
@@ -6,21 +6,21 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use crate::render::clean::clean;
 
-/// Longer texts are shown as they are instead of being understood.
+/// Longer texts, in bytes, are shown as code, which bounds the parsing time.
 const LONGEST: usize = 1 << 20;
 
-/// What is understood; what other readers of Markdown understand, too.
+/// The Markdown extensions that are parsed, which other Markdown readers know too.
 const OPTIONS: Options =
     Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
 
-/// A block of code in a fence that is longer than any inside.
+/// Returns a code block in a fence that is longer than any inside.
 pub(super) fn fence(language: &str, text: &str) -> String {
     let fence = "`".repeat(longest_run(text).max(2) + 1);
     let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
     format!("{fence}{language}\n{text}{end}{fence}\n")
 }
 
-/// A span of code. The text has to be on one line.
+/// Returns a code span. The text must be on one line.
 pub(super) fn code(text: &str) -> String {
     let ticks = "`".repeat(longest_run(text) + 1);
     let needs_room = text.starts_with('`') || text.ends_with('`') || text.trim() != text;
@@ -28,12 +28,12 @@ pub(super) fn code(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("{ticks}{room}{text}{room}{ticks}") }
 }
 
-/// The longest run of backticks.
+/// Returns the length of the longest run of backticks.
 fn longest_run(text: &str) -> usize {
     text.split(|character| character != '`').map(str::len).max().unwrap_or(0)
 }
 
-/// Text on one line that means nothing but itself.
+/// Escapes text on one line, so that no character acts as Markdown.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -50,7 +50,7 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// Every line behind a `>`.
+/// Puts `>` before every line.
 fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 16);
     for line in text.split('\n') {
@@ -61,31 +61,32 @@ fn quote(text: &str) -> String {
     quoted
 }
 
-/// Markdown that somebody wrote, made harmless: its HTML is text, its headings are below ours, no
-/// picture is loaded, and whatever it opens ends with it.
+/// Makes untrusted Markdown harmless: its HTML becomes text, its headings are below ours, no
+/// picture is loaded, and everything that it opens is closed.
 pub(super) fn neutral(text: &str) -> String {
     harmless(text, str::to_owned)
 }
 
-/// The same as a quotation.
+/// Makes untrusted Markdown harmless, as a quotation.
 pub(super) fn quoted(text: &str) -> String {
-    // Quoted first: behind a `>`, a tab is not as wide as before it, and code may be none.
+    // The text is quoted first: after a `>`, a tab has another width, and code may no longer be
+    // code.
     harmless(text, quote)
 }
 
 fn harmless(text: &str, lay_out: fn(&str) -> String) -> String {
-    // Behind a list, what is indented would belong to it.
+    // After a list, indented text would belong to it.
     let text = clean(text);
     let text = text.trim();
     if text.len() > LONGEST {
         return fence("text", text);
     }
-    // Disarming can turn what follows into something else; what is not settled soon is shown as it
-    // is.
+    // Disarming can change the meaning of the text after it. A text that is not stable after a few
+    // rounds is shown as code.
     settled(lay_out(text)).unwrap_or_else(|| fence("text", text))
 }
 
-/// Disarms until there is nothing left to disarm.
+/// Disarms the text until nothing is left to disarm; `None` after too many rounds.
 fn settled(mut text: String) -> Option<String> {
     for _ in 0..8 {
         match disarm(&text) {
@@ -96,12 +97,12 @@ fn settled(mut text: String) -> Option<String> {
     None
 }
 
-/// Changes what could act.
+/// Disarms Markdown that could act.
 fn disarm(text: &str) -> Cow<'_, str> {
-    // Places, how many bytes go there, and what comes instead.
+    // Offset, number of bytes to remove, and replacement.
     let mut changes: Vec<(usize, usize, &str)> = Vec::new();
     let parser = Parser::new_ext(text, OPTIONS);
-    // A definition would hold in the whole file, and so for other people's words.
+    // A link definition would apply to the whole file, and so to other authors' text.
     for (_, definition) in parser.reference_definitions().iter() {
         if text[definition.span.start..].starts_with('[') {
             changes.push((definition.span.start, 0, "\\"));
@@ -128,11 +129,11 @@ fn disarm(text: &str) -> Cow<'_, str> {
             }
             Event::Start(Tag::Heading { .. }) => {
                 let hashes = text[range.start..].bytes().take_while(|byte| *byte == b'#').count();
-                // Ours are of the first and the second level.
+                // The first and second heading levels are ours.
                 if hashes == 1 || hashes == 2 {
                     changes.push((range.start, 0, if hashes == 1 { "##" } else { "#" }));
                 }
-                // One that is underlined becomes a paragraph.
+                // An underlined heading becomes a paragraph.
                 let heading = text[range.clone()].trim_end();
                 let last = heading.rfind('\n').map_or(0, |line| line + 1);
                 if hashes == 0
@@ -163,15 +164,15 @@ fn disarm(text: &str) -> Cow<'_, str> {
     Cow::Owned(changed)
 }
 
-/// Where a link may lead.
+/// Returns true if a link may stay.
 fn is_harmless(url: &str) -> bool {
     super::super::html::is_harmless(url)
-        // A place in the same project.
+        // A relative path in the same project.
         || !url.contains(':') && !url.starts_with("//") && !url.starts_with('\\')
 }
 
-/// Ends whatever would otherwise go on into what follows: at the top, only a fence does. `None` if
-/// something else does.
+/// Closes an open fence, the only top-level element that would continue after the text. `None` if
+/// another element stays open.
 fn close(text: String) -> Option<String> {
     if !is_open(&text) {
         return Some(text);
@@ -189,7 +190,7 @@ fn close(text: String) -> Option<String> {
     (!is_open(&closed)).then_some(closed)
 }
 
-/// Whether a paragraph behind it would not be one.
+/// Returns true if a paragraph after the text would become part of it.
 fn is_open(text: &str) -> bool {
     const PROBE: &str = "probe of the end";
     let probed = format!("{text}\n\n{PROBE}\n");

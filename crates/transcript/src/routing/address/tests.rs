@@ -1,4 +1,4 @@
-//! Every form of key, and what hostile ids cannot do.
+//! Tests every form of key, and what hostile ids cannot do.
 
 use proptest::prelude::*;
 
@@ -71,7 +71,7 @@ fn r60_groups_channels_and_rooms() {
         "agent:main:discord:channel:123456789",
     );
     check(&settings, &inbound("irc", Chat::Room, "#Rust"), "agent:main:irc:room:#rust");
-    // Letters make a difference there.
+    // Ids are case-sensitive there.
     check(
         &settings,
         &inbound("matrix", Chat::Channel, "!aB:x.org"),
@@ -102,7 +102,7 @@ fn r60_threads_and_topics() {
         &with(inbound("slack", Chat::Channel, "C1"), thread("1712.5")),
         "agent:main:slack:channel:c1:thread:1712.5",
     );
-    // In the documents' form, where nothing else is known.
+    // The documents' form, if nothing else is known.
     check(
         &settings,
         &with(inbound("slack", Chat::Channel, ""), thread("1712.5")),
@@ -140,7 +140,7 @@ fn r61_a_linked_person_has_one_name() {
     check(&settings, &inbound("telegram", Chat::Direct, "821"), "agent:main:direct:alice");
     check(&settings, &inbound("discord", Chat::Direct, "99"), "agent:main:direct:alice");
     check(&settings, &inbound("slack", Chat::Direct, "u1"), "agent:main:direct:alice");
-    // The same number on another channel is somebody else.
+    // The same number on another channel is another person.
     check(&settings, &inbound("whatsapp", Chat::Direct, "821"), "agent:main:direct:821");
     check(&settings, &inbound("telegram", Chat::Group, "821"), "agent:main:telegram:group:821");
     settings.dm_scope = DmScope::ChannelPeer;
@@ -223,7 +223,7 @@ fn any_scope() -> impl Strategy<Value = DmScope> {
     (0..DmScope::NAMES.len()).prop_map(|at| DmScope::parse(DmScope::NAMES[at]).unwrap())
 }
 
-/// What tells two conversations of one agent apart, as people would say it.
+/// Returns what distinguishes two conversations of one agent, written independently of the keys.
 fn conversation(settings: &Settings, inbound: &Inbound) -> Vec<String> {
     let channel = inbound.channel.to_string();
     let lower = |text: &str| text.trim().to_lowercase();
@@ -285,7 +285,7 @@ proptest! {
         prop_assert_eq!(is_thread, is_in_thread, "{}", key);
     }
 
-    /// Two messages share a session exactly if they stand in one conversation.
+    /// Checks that two messages share a session exactly if they are in one conversation.
     #[test]
     fn r63_conversations_are_told_apart(
         one in any_inbound(),

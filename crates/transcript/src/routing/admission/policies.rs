@@ -1,4 +1,4 @@
-//! What people choose about who may speak.
+//! The settings for who may speak.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,42 +8,42 @@ use crate::routing::names::Channel;
 use crate::routing::settings::choices;
 
 choices! {
-    /// Who may speak in direct conversations.
+    /// The senders who may speak in direct conversations.
     DirectPolicy {
-        /// Whoever was approved; the others may ask.
+        /// Approved senders; other senders may ask.
         Pairing = "pairing",
-        /// Whoever was approved.
+        /// Approved senders.
         Allowlist = "allowlist",
-        /// Everybody who was not denied.
+        /// All senders who were not denied.
         Open = "open",
-        /// Nobody.
+        /// No senders.
         Disabled = "disabled",
     }
 }
 
 choices! {
-    /// Who may speak in groups.
+    /// The senders who may speak in groups.
     GroupPolicy {
-        /// Whoever was approved.
+        /// Approved senders.
         Allowlist = "allowlist",
-        /// Everybody who was not denied.
+        /// All senders who were not denied.
         Open = "open",
-        /// Nobody.
+        /// No senders.
         Disabled = "disabled",
     }
 }
 
-/// What people choose about it.
+/// The settings for who may speak.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdmissionSettings {
-    /// In direct conversations.
+    /// The policy in direct conversations.
     pub direct: DirectPolicy,
-    /// In groups.
+    /// The policy in groups.
     pub group: GroupPolicy,
-    /// Channels where it is different.
+    /// Channels with policies of their own.
     pub channels: BTreeMap<Channel, SaidPolicies>,
-    /// Who runs the agent. They need no approval, and may do more in groups. Ids are in their
-    /// [normal form](sender_id).
+    /// The agent's owners. They need no approval, and may run more commands in groups. Ids are in
+    /// their [normal form](sender_id).
     pub owners: BTreeSet<(Channel, String)>,
 }
 
@@ -58,49 +58,49 @@ impl Default for AdmissionSettings {
     }
 }
 
-/// What is different on one channel.
+/// The policies of one channel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SaidPolicies {
-    /// In direct conversations.
+    /// The policy in direct conversations.
     pub direct: Option<DirectPolicy>,
-    /// In groups.
+    /// The policy in groups.
     pub group: Option<GroupPolicy>,
 }
 
-/// What one file says about it.
+/// The admission settings in one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SaidAdmission {
-    /// Everywhere.
+    /// The policies on all channels.
     pub policies: SaidPolicies,
-    /// On these channels.
+    /// The policies on single channels.
     pub channels: BTreeMap<Channel, SaidPolicies>,
-    /// Who runs the agent.
+    /// The agent's owners.
     pub owners: Option<BTreeSet<(Channel, String)>>,
 }
 
 impl AdmissionSettings {
-    /// The same with what a file says.
-    pub(in crate::routing) fn with(mut self, said: SaidAdmission) -> AdmissionSettings {
-        self.direct = said.policies.direct.unwrap_or(self.direct);
-        self.group = said.policies.group.unwrap_or(self.group);
-        for (channel, policies) in said.channels {
+    /// Returns the settings with those of a file applied over them.
+    pub(in crate::routing) fn with(mut self, from_file: SaidAdmission) -> AdmissionSettings {
+        self.direct = from_file.policies.direct.unwrap_or(self.direct);
+        self.group = from_file.policies.group.unwrap_or(self.group);
+        for (channel, policies) in from_file.channels {
             let here = self.channels.entry(channel).or_default();
             here.direct = policies.direct.or(here.direct);
             here.group = policies.group.or(here.group);
         }
-        if let Some(owners) = said.owners {
+        if let Some(owners) = from_file.owners {
             self.owners = owners;
         }
         self
     }
 
-    /// Whether a message is of somebody who runs the agent.
+    /// Returns true if a message is from an owner of the agent.
     pub fn is_owner(&self, inbound: &Inbound) -> bool {
         sender_id(inbound.sender())
             .is_some_and(|sender| self.owners.contains(&(inbound.channel.clone(), sender)))
     }
 
-    /// Who may speak on a channel.
+    /// Returns the policies in effect on a channel.
     pub fn policies(&self, channel: &Channel) -> (DirectPolicy, GroupPolicy) {
         let here = self.channels.get(channel).copied().unwrap_or_default();
         (here.direct.unwrap_or(self.direct), here.group.unwrap_or(self.group))

@@ -1,4 +1,4 @@
-//! What queries mean, and that no text is an error.
+//! Tests the meaning of queries, and that no text is an error.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn read(text: &str) -> Query {
     parse(text, &now()).unwrap()
 }
 
-/// Clauses as they could be typed: `-` not, `*` prefix.
+/// Returns clauses in typed form: `-` negates, `*` is a prefix.
 fn clauses(text: &str) -> Vec<String> {
     let shown = |clause: &Clause| {
         let (dash, star) =
@@ -47,13 +47,13 @@ fn what_only_looks_special_is_text() {
 fn filters_are_read() {
     let query = read("bug project:\"my shop\" -tool:Bash role:user is:error since:2026-11-01");
     assert_eq!(query.clauses.len(), 1);
-    let said: Vec<String> = query
+    let parsed: Vec<String> = query
         .filters
         .iter()
         .map(|filter| format!("{}{:?}", filter.is_negated, filter.what))
         .collect();
     assert_eq!(
-        said,
+        parsed,
         [
             "falseProject(\"my shop\")",
             "trueTool(\"Bash\")",
@@ -72,10 +72,10 @@ fn a_filter_that_makes_no_sense_is_told() {
     let wrong = |text: &str| parse(text, &now()).unwrap_err().to_string();
     assert_eq!(
         wrong("role:human"),
-        "`role:human` is no filter; role: takes user, assistant, tool, system"
+        "`role:human` is not a valid filter; role: accepts user, assistant, tool, system"
     );
-    assert_eq!(wrong("is:great"), "`is:great` is no filter; is: takes error");
-    assert_eq!(wrong("since:soon"), "`since:soon` names no time; try 3d, yesterday or 2026-11-01");
+    assert_eq!(wrong("is:great"), "`is:great` is not a valid filter; is: accepts error");
+    assert_eq!(wrong("since:soon"), "`since:soon` is not a time; try 3d, yesterday or 2026-11-01");
     assert_eq!(wrong(&"x".repeat(LONGEST + 1)), "the query is longer than 64 KiB");
     let many: String = (0..20_000).map(|number| format!("{number} ")).take(5000).collect();
     assert_eq!(wrong(&many), "the query has more than 256 words");
