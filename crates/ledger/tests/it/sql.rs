@@ -165,7 +165,7 @@ fn what_never_ends_inside_a_function_is_ended() {
     for endless in [
         format!("{many} LIKE '%a%a%a%a%a%a%a%b'"),
         format!("{many} GLOB '*a*a*a*a*a*a*a*b'"),
-        "instr(printf('%.*c', 40000000, 'a'), printf('%.*c', 20000000, 'a') || 'b')".to_owned(),
+        format!("instr(printf('%.*c', 40000000, 'a'), printf('%.*c', 20000000, 'a') || 'b')"),
     ] {
         // Not a constant, which would be computed before the first row.
         let sql = format!("SELECT value AND {endless} FROM json_each('[1]')");
