@@ -40,6 +40,7 @@ mod snapshot;
 mod spans;
 pub mod store;
 mod sums;
+mod tails;
 mod target;
 pub mod watch;
 pub mod wire;

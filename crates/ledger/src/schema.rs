@@ -29,6 +29,8 @@ const TRUTH: &[&str] = &[
     include_str!("schema/truth_v3.sql"),
     // 4: compressed files that cannot be decompressed, and what of a database is not read.
     include_str!("schema/truth_v4.sql"),
+    // 5: the bytes after the last newline are compressed where that is worth it.
+    include_str!("schema/truth_v5.sql"),
 ];
 
 const PROJECTION: &str = include_str!("schema/projection.sql");
@@ -264,6 +266,7 @@ mod tests {
                 "efc8beac116327f11d6d74278f583ad7",
                 "ffaec7b5f29deba080eeb929b42e2f92",
                 "4ece41c4bf1f6f52958d6bc6ed9e4224",
+                "e090ad61403fd775d1c7494737e9ce63",
             ],
             "a truth_v*.sql was changed or added. Ledgers of that version exist already, and this \
              would give it a second shape: leave the old files as they are, write the change as a \

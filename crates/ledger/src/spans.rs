@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::chunks::RecordReader;
 use crate::ids::{GenerationId, Seq};
-use crate::{Error, Result, sums};
+use crate::{Error, Result};
 
 /// The spans of every so manieth generation of a source are flattened.
 const FLATTENED: i64 = 64;
@@ -293,24 +293,6 @@ pub(crate) fn stream_from(
             })?;
             seq = Seq(seq.0 + 1);
         }
-    }
-    Ok(())
-}
-
-/// Hands the bytes after a generation's records to `each`: its unterminated tail.
-pub(crate) fn stream_tail(
-    conn: &Connection,
-    generation: GenerationId,
-    each: &mut dyn FnMut(&[u8]) -> Result<()>,
-) -> Result<()> {
-    let mut statement =
-        conn.prepare_cached("SELECT bytes, sum FROM tails WHERE generation = ?1 ORDER BY start")?;
-    let mut rows = statement.query([generation])?;
-    while let Some(row) = rows.next()? {
-        let bytes = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
-        let what = || format!("the last line of generation {}", generation.0);
-        sums::check(bytes, row.get(1)?, what)?;
-        each(bytes)?;
     }
     Ok(())
 }

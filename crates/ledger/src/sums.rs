@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::schema::has_column;
-use crate::{Error, Result, indexes};
+use crate::{Error, Result, indexes, tails};
 
 /// The checksum of some bytes.
 pub(crate) fn of(bytes: &[u8]) -> i64 {
@@ -27,7 +27,6 @@ pub(crate) fn check(bytes: &[u8], sum: Option<i64>, what: impl FnOnce() -> Strin
 pub(crate) fn check_all(conn: &Connection, bad: &mut dyn FnMut(String)) -> Result<()> {
     for (table, id, what) in [
         ("pending", "seq", "record"),
-        ("tails", "generation", "the last line of generation"),
         ("damaged_bytes", "generation", "the compressed file of generation"),
     ] {
         if !has_column(conn, table, "sum")? {
@@ -43,6 +42,9 @@ pub(crate) fn check_all(conn: &Connection, bad: &mut dyn FnMut(String)) -> Resul
             }
         }
     }
+    tails::check_all(conn, &mut |generation| {
+        bad(format!("the last line of generation {}", generation.0));
+    })?;
     if !has_column(conn, "indexes", "data")? {
         return Ok(());
     }

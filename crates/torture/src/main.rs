@@ -74,9 +74,13 @@ fn run(cli: &Cli) -> Result<bool> {
     match cli.time {
         Some(time) => soak(setting, &scenarios, time),
         // All of them are run, whatever comes of the first.
-        None => Ok(scenarios
-            .iter()
-            .fold(true, |held, scenario| Line::of(scenario, &setting).print() && held)),
+        None => {
+            let mut held = true;
+            for scenario in &scenarios {
+                held &= Line::of(scenario, &setting).print();
+            }
+            Ok(held)
+        }
     }
 }
 

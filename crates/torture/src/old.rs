@@ -41,6 +41,7 @@ pub const OLD: &[Old] = &[
     old!("v2", 2, 78, "v1/files", "truth/v2.db.zst"),
     old!("v3", 3, 78, "v1/files", "truth/v3.db.zst"),
     old!("v3-second", 3, 90, "truth/v2-second", "truth/v3-second.db.zst"),
+    old!("v4", 4, 52, "truth/v4", "truth/v4.db.zst"),
 ];
 
 impl Old {

@@ -113,7 +113,7 @@ fn a_newer_ledger() {
     snapshot!(refused(&home, "other.db"), @"
     exit 2
     --- stderr
-    error: [HOME]/kept/other.db was written by a newer quipu (schema 99, this one knows 4)
+    error: [HOME]/kept/other.db was written by a newer quipu (schema 99, this one knows 5)
     hint: nothing was changed; use the newest quipu with this ledger
     ");
 }

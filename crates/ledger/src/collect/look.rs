@@ -10,7 +10,7 @@ use super::known::{Known, MARKER, print};
 use super::view::View;
 use crate::chunks::RecordReader;
 use crate::snapshot::Snapshot;
-use crate::{Error, Result, spans};
+use crate::{Error, Result, spans, tails};
 
 /// What happened to a known file.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ fn has_same_prefix(
     let conn = records.conn();
     let _snapshot = Snapshot::of(conn)?;
     spans::stream_from(records, known.generation, &mut compare)?;
-    spans::stream_tail(conn, known.generation, &mut compare)?;
+    tails::stream(conn, known.generation, &mut compare)?;
     Ok(is_same)
 }
 

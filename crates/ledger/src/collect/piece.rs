@@ -7,14 +7,14 @@ use rusqlite::{OptionalExtension, Transaction};
 use super::batch::{Began, Piece, SpanPlan, Step};
 use super::plan::Kind;
 use super::position::{
-    Position, Record, drop_tail, move_cursor, move_row_cursor, new_generation, store_spans,
+    Position, Record, move_cursor, move_row_cursor, new_generation, store_spans,
 };
 use super::write::{Progress, Writer, format_of};
 use crate::ids::{Seq, SourceId};
 use crate::journal::Event;
 use crate::project::draft::Draft;
 use crate::project::{Inserts, Place, absent};
-use crate::{Error, Result, chunks, clock, damaged, records, spans, sums};
+use crate::{Error, Result, chunks, clock, damaged, records, tails};
 
 impl Writer<'_> {
     /// Opens the generation that a piece belongs to, and stores what is not in the batch's run of
@@ -74,20 +74,13 @@ impl Writer<'_> {
         // The tail too: a later piece of this batch may close it.
         let mut after = position;
         if piece.takes_tail {
-            drop_tail(tx, position.generation)?;
+            tails::delete(tx, position.generation)?;
             after.tail_length = 0;
         }
         after.cursor += piece.spans.iter().map(SpanPlan::length).sum::<u64>();
         if !piece.tail.is_empty() {
-            tx.prepare_cached(
-                "INSERT INTO tails (generation, start, bytes, sum) VALUES (?1, ?2, ?3, ?4)",
-            )?
-            .execute((
-                after.generation,
-                (after.cursor + after.tail_length) as i64,
-                &piece.tail,
-                sums::of(&piece.tail),
-            ))?;
+            let start = after.cursor + after.tail_length;
+            tails::append(tx, after.generation, start, &piece.tail)?;
             after.tail_length += piece.tail.len() as u64;
         }
         position.tail_length = after.tail_length;
@@ -182,29 +175,15 @@ impl Writer<'_> {
         records::insert(tx, seq, position.generation, start, length, None)?;
         records::own_span(tx, position.generation, start, length, seq, seq)?;
         if length < chunks::CHUNK as u64 {
-            let mut bytes = Vec::new();
-            spans::stream_tail(tx, position.generation, &mut |part| {
-                bytes.extend_from_slice(part);
-                Ok(())
-            })?;
+            let mut bytes = tails::read(tx, position.generation)?;
             bytes.extend_from_slice(rest);
             chunks::put_pending(tx, seq, &bytes)?;
         } else {
             let mut rest = Some(rest.to_vec()).filter(|rest| !rest.is_empty());
             let mut after = -1_i64;
             chunks::store_streamed(tx, seq, &mut || {
-                let piece = tx
-                    .prepare_cached(
-                        "SELECT start, bytes, sum FROM tails WHERE generation = ?1 AND start > ?2
-                          ORDER BY start LIMIT 1",
-                    )?
-                    .query_row((position.generation, after), |row| {
-                        Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?, row.get(2)?))
-                    })
-                    .optional()?;
-                Ok(match piece {
-                    Some((start, bytes, sum)) => {
-                        sums::check(&bytes, sum, || format!("record {}", seq.0))?;
+                Ok(match tails::next(tx, position.generation, after)? {
+                    Some((start, bytes)) => {
                         after = start;
                         Some(bytes)
                     }
@@ -212,7 +191,7 @@ impl Writer<'_> {
                 })
             })?;
         }
-        drop_tail(tx, position.generation)?;
+        tails::delete(tx, position.generation)?;
         tx.prepare_cached(
             "UPDATE generations
                 SET cursor = ?2, tail_length = 0, tail_stands = 0, records = records + 1

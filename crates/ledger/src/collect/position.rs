@@ -177,12 +177,6 @@ pub(super) fn new_generation(
     })
 }
 
-/// Forgets the bytes after the last newline.
-pub(super) fn drop_tail(tx: &Transaction<'_>, generation: GenerationId) -> Result<()> {
-    tx.prepare_cached("DELETE FROM tails WHERE generation = ?1")?.execute([generation])?;
-    Ok(())
-}
-
 /// Whether a source has that path.
 pub(super) fn is_followed(
     tx: &Transaction<'_>,

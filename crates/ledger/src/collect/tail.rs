@@ -5,9 +5,8 @@ use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::Connection;
 
 use super::known::Known;
-use crate::ids::GenerationId;
 use crate::project::draft::{Draft, Drafter, mark_unterminated};
-use crate::{Result, spans};
+use crate::{Result, tails};
 
 /// The unterminated tail that the ledger has of a file.
 #[derive(Default)]
@@ -24,25 +23,13 @@ impl Tail {
             return Ok(Tail::default());
         }
         let is_long = known.tail_length > DECODE_LIMIT as u64;
-        let bytes =
-            tail_bytes(conn, known.generation, if is_long { OVERSIZE_HEAD } else { usize::MAX })?;
-        Ok(if is_long {
-            Tail { bytes: Vec::new(), length: known.tail_length, long_head: Some(bytes) }
+        let (bytes, long_head) = if is_long {
+            (Vec::new(), Some(tails::head(conn, known.generation, OVERSIZE_HEAD)?))
         } else {
-            Tail { bytes, length: known.tail_length, long_head: None }
-        })
+            (tails::read(conn, known.generation)?, None)
+        };
+        Ok(Tail { bytes, length: known.tail_length, long_head })
     }
-}
-
-/// At most `longest` bytes of a tail.
-fn tail_bytes(conn: &Connection, generation: GenerationId, longest: usize) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    spans::stream_tail(conn, generation, &mut |part| {
-        let wanted = longest - bytes.len();
-        bytes.extend_from_slice(part.get(..wanted).unwrap_or(part));
-        Ok(())
-    })?;
-    Ok(bytes)
 }
 
 /// What the unterminated tail of a generation says that gets no newline any more.
@@ -57,10 +44,10 @@ pub(crate) fn closing(
     }
     let drafter = Drafter::new(format, origin);
     if known.tail_length > DECODE_LIMIT as u64 {
-        let head = tail_bytes(conn, known.generation, OVERSIZE_HEAD)?;
+        let head = tails::head(conn, known.generation, OVERSIZE_HEAD)?;
         return Ok(Some(drafter.draft_oversize(&head, known.tail_length)));
     }
-    let mut draft = drafter.draft(&tail_bytes(conn, known.generation, usize::MAX)?);
+    let mut draft = drafter.draft(&tails::read(conn, known.generation)?);
     mark_unterminated(&mut draft, origin.part);
     Ok(Some(draft))
 }

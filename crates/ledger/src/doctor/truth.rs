@@ -12,7 +12,7 @@ use crate::chunks::verify;
 use crate::collect::known::{HEAD, MARKER, print};
 use crate::ids::GenerationId;
 use crate::wire::Severity;
-use crate::{Result, journal, spans, sums};
+use crate::{Result, journal, spans, sums, tails};
 
 pub(super) const CHECK: Check =
     Check { name: "truth", fine: "every collected byte has its place", run, needs_ledger: true };
@@ -25,7 +25,7 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
     }
     rows(conn, findings)?;
     covered(conn, findings)?;
-    tails(conn, findings)?;
+    last_lines(conn, findings)?;
     waiting(conn, findings)?;
     chunks::complete(conn, findings)?;
     patient.is_whole = !findings.has_errors(CHECK.name);
@@ -194,13 +194,9 @@ fn covered(conn: &Connection, findings: &mut Findings) -> Result<()> {
 }
 
 /// The bytes after the last newline are as many as they should be.
-fn tails(conn: &Connection, findings: &mut Findings) -> Result<()> {
+fn last_lines(conn: &Connection, findings: &mut Findings) -> Result<()> {
     let mut wrong = Tally::default();
-    let mut statement = conn.prepare(
-        "SELECT g.id, g.tail_length, coalesce(sum(length(t.bytes)), 0),
-                coalesce(max(t.start + length(t.bytes)) - min(t.start), 0)
-           FROM generations g LEFT JOIN tails t ON t.generation = g.id GROUP BY g.id",
-    )?;
+    let mut statement = conn.prepare(tails::LENGTHS)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let (id, says): (i64, i64) = (row.get(0)?, row.get(1)?);
@@ -281,7 +277,7 @@ fn ends(conn: &Connection, findings: &mut Findings) -> Result<()> {
             Ok(())
         };
         spans::stream(conn, id, &mut take)?;
-        spans::stream_tail(conn, id, &mut take)?;
+        tails::stream(conn, id, &mut take)?;
         if print(&first)[..] != head[..] || print(&last)[..] != marker[..] {
             wrong.add(|| format!("generation {}", id.0));
         }

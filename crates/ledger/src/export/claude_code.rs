@@ -12,7 +12,7 @@ use crate::ids::{GenerationId, SessionRow};
 use crate::ledger::Ledger;
 use crate::restore::{safe, sources_of};
 use crate::wire::Session;
-use crate::{Result, spans};
+use crate::{Result, spans, tails};
 
 /// The format whose files are given back.
 const CLAUDE_CODE: &str = "claude-code";
@@ -86,7 +86,7 @@ impl ClaudeFile {
             Ok(())
         };
         spans::stream(ledger.conn(), self.generation, &mut put)?;
-        spans::stream_tail(ledger.conn(), self.generation, &mut put)?;
+        tails::stream(ledger.conn(), self.generation, &mut put)?;
         Ok(written?)
     }
 }

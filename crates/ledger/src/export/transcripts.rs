@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::ids::{GenerationId, SessionRow};
 use crate::ledger::Ledger;
-use crate::{Error, Result, spans};
+use crate::{Error, Result, spans, tails};
 
 /// A file, or the rows of a database, that a session stands in.
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ impl Transcript {
             if has_enough { Err(Error::Upgraded) } else { Ok(()) }
         };
         let read = spans::stream(ledger.conn(), self.generation, &mut put)
-            .and_then(|()| spans::stream_tail(ledger.conn(), self.generation, &mut put));
+            .and_then(|()| tails::stream(ledger.conn(), self.generation, &mut put));
         if has_enough { Ok(()) } else { read }
     }
 }

@@ -13,7 +13,7 @@ use super::scope::Scope;
 use super::{FORGOTTEN, shared};
 use crate::collect::{Ends, without_forgotten};
 use crate::ids::{GenerationId, SourceId};
-use crate::{Error, Result, indexes, spans, sums};
+use crate::{Error, Result, indexes, spans, sums, tails};
 
 /// Removes everything in `scope`, in one transaction with whatever else the caller does.
 pub(super) fn remove(tx: &Transaction<'_>, scope: &Scope) -> Result<()> {
@@ -42,7 +42,7 @@ pub(super) fn remove(tx: &Transaction<'_>, scope: &Scope) -> Result<()> {
     empty_sources(tx, scope)?;
     repack::swap(tx, &repacked)?;
     for generation in &scope.lines.tails {
-        tx.prepare_cached("DELETE FROM tails WHERE generation = ?1")?.execute([generation])?;
+        tails::delete(tx, *generation)?;
         tx.prepare_cached("UPDATE generations SET tail_length = 0, tail_stands = 0 WHERE id = ?1")?
             .execute([generation])?;
     }
@@ -139,7 +139,8 @@ fn blank_pending(tx: &Transaction<'_>, changes: &Changes) -> Result<()> {
 /// Keeps of each source that it is known and never read again, and an empty life.
 fn empty_sources(tx: &Transaction<'_>, scope: &Scope) -> Result<()> {
     for generation in &scope.generations {
-        for table in ["spans", "tails", "row_cursors", "damaged", "damaged_bytes"] {
+        tails::delete(tx, *generation)?;
+        for table in ["spans", "row_cursors", "damaged", "damaged_bytes"] {
             tx.prepare_cached(&format!("DELETE FROM {table} WHERE generation = ?1"))?
                 .execute([generation])?;
         }
@@ -172,7 +173,7 @@ fn print_again(tx: &Transaction<'_>, generation: GenerationId) -> Result<()> {
         Ok(())
     };
     spans::stream(tx, generation, &mut add)?;
-    spans::stream_tail(tx, generation, &mut add)?;
+    tails::stream(tx, generation, &mut add)?;
     let prints = ends.prints();
     tx.prepare_cached(
         "UPDATE generations SET head = ?2, head_length = ?3, marker = ?4 WHERE id = ?1",

@@ -18,7 +18,7 @@ use crate::ids::{GenerationId, Seq, SessionRow, SourceId};
 use crate::journal::Event;
 use crate::query::{self, find};
 use crate::wire::ForgottenSession;
-use crate::{Error, Result, collect, journal, spans};
+use crate::{Error, Result, collect, journal, tails};
 
 /// Everything that goes.
 pub(super) struct Scope {
@@ -226,12 +226,10 @@ fn lines_of(
                 }
             }
         }
-        let mut tail = Vec::new();
-        spans::stream_tail(conn, *generation, &mut |part| {
-            tail.extend_from_slice(part);
-            Ok(())
-        })?;
-        if !tail.is_empty() && judge.judge(&tail) != Verdict::Kept {
+        // What is too long to be read belongs to no one known, so that it goes, too.
+        let tail = tails::head(conn, *generation, DECODE_LIMIT + 1)?;
+        let is_long = tail.len() > DECODE_LIMIT;
+        if !tail.is_empty() && (is_long || judge.judge(&tail) != Verdict::Kept) {
             lines.tails.push(*generation);
             forgotten.push(tail);
         }

@@ -12,7 +12,7 @@ use super::kinds;
 use super::rows::{Inserts, Standing};
 use super::session::Name;
 use crate::ids::{EntryId, GenerationId, SessionRow, SourceId};
-use crate::{Result, spans};
+use crate::{Result, tails};
 
 /// Tails above this are not shown before they end: of a longer line only the beginning is read, which
 /// does not say whether it is whole.
@@ -32,29 +32,19 @@ pub(crate) struct Read {
 pub(crate) fn read(conn: &Connection, generation: GenerationId) -> Result<Option<Read>> {
     let found = conn
         .prepare_cached(
-            "SELECT s.id, s.format, s.first_path, g.tail_length
+            "SELECT s.id, s.format, s.first_path
                FROM generations g JOIN sources s ON s.id = g.source AND s.generation = g.id
               WHERE g.id = ?1 AND g.tail_stands = 1 AND g.tail_length BETWEEN 1 AND ?2
                 AND s.is_gone = 0",
         )?
         .query_row((generation, LONGEST as i64), |row| {
-            Ok((
-                row.get::<_, SourceId>(0)?,
-                row.get::<_, String>(1)?,
-                row.get::<_, Vec<u8>>(2)?,
-                row.get::<_, i64>(3)? as u64,
-            ))
+            Ok((row.get::<_, SourceId>(0)?, row.get::<_, String>(1)?, row.get::<_, Vec<u8>>(2)?))
         })
         .optional()?;
-    let Some((source, format_name, path, length)) = found else { return Ok(None) };
+    let Some((source, format_name, path)) = found else { return Ok(None) };
     let Some(format) = format::by_name(&format_name) else { return Ok(None) };
     let origin = format.origin(&path);
-    let mut bytes = Vec::with_capacity(length as usize);
-    spans::stream_tail(conn, generation, &mut |part| {
-        bytes.extend_from_slice(part);
-        Ok(())
-    })?;
-    let mut draft = Drafter::new(format, &origin).draft(&bytes);
+    let mut draft = Drafter::new(format, &origin).draft(&tails::read(conn, generation)?);
     if draft.entries.len() != 1 || draft.problems.iter().any(|problem| is_torn(problem.kind)) {
         return Ok(None);
     }

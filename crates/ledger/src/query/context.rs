@@ -18,7 +18,7 @@ use rusqlite::Connection;
 use crate::ids::{GenerationId, SessionRow};
 use crate::ledger::Ledger;
 use crate::snapshot::Snapshot;
-use crate::{Error, Result, spans};
+use crate::{Error, Result, spans, tails};
 
 /// A transcript up to this size is kept in memory between the two times that it is read.
 const KEPT: u64 = 64 << 20;
@@ -132,7 +132,7 @@ impl Life {
             Ok(())
         };
         spans::stream(conn, self.generation, &mut take)?;
-        spans::stream_tail(conn, self.generation, &mut take)?;
+        tails::stream(conn, self.generation, &mut take)?;
         // What is no text becomes some, line by line: a letter that is cut off spoils no newline.
         let text = text(bytes);
         let text = text.strip_suffix('\n').unwrap_or(&text);
@@ -177,7 +177,7 @@ impl Life {
             Ok(())
         };
         spans::stream(conn, self.generation, &mut take)?;
-        spans::stream_tail(conn, self.generation, &mut take)?;
+        tails::stream(conn, self.generation, &mut take)?;
         if !rest.is_empty() {
             each(&rest);
         }

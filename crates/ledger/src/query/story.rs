@@ -45,7 +45,7 @@ use crate::query::complete::complete;
 use crate::query::find;
 use crate::snapshot::Snapshot;
 use crate::wire::StoryHead;
-use crate::{Result, spans};
+use crate::{Result, tails};
 
 /// A session that can be told.
 pub struct Story<'l> {
@@ -228,12 +228,7 @@ impl<'s> Teller<'s> {
     /// The record's bytes, or the beginning of those of a very long one.
     fn bytes(&mut self, row: &Row) -> Result<Vec<u8>> {
         let Some(seq) = row.id.seq() else {
-            let mut tail = Vec::new();
-            spans::stream_tail(self.story.conn, row.generation, &mut |part| {
-                tail.extend_from_slice(part);
-                Ok(())
-            })?;
-            return Ok(tail);
+            return tails::read(self.story.conn, row.generation);
         };
         if row.is_oversize() { self.reader.head(seq, OVERSIZE_HEAD) } else { self.reader.read(seq) }
     }

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use crate::forget::BlankLines;
 use crate::ids::{GenerationId, SourceId};
 use crate::target::{Existing, Target};
-use crate::{Error, Result, damaged, indexes, spans};
+use crate::{Error, Result, damaged, indexes, spans, tails};
 
 /// A stored path leads down and nowhere else.
 pub(crate) fn safe(path: &[u8]) -> Result<PathBuf> {
@@ -107,7 +107,7 @@ fn stream(
         Bytes::AsFound => damaged::stream(conn, generation, each),
         Bytes::Lines => {
             spans::stream(conn, generation, each)?;
-            spans::stream_tail(conn, generation, each)?;
+            tails::stream(conn, generation, each)?;
             match indexes::load(conn, source)? {
                 Some(bytes) => each(&bytes),
                 None => Ok(()),

@@ -10,7 +10,7 @@ use crate::ids::{EntryId, GenerationId, Seq};
 use crate::project::draft::Drafter;
 use crate::project::rebuild::{self, Home};
 use crate::project::search::SearchText;
-use crate::{Result, spans};
+use crate::{Result, tails};
 
 /// Reads texts of entries.
 pub(crate) struct Texts<'c> {
@@ -54,11 +54,7 @@ impl<'c> Texts<'c> {
             .optional()?;
         let Some((name, path)) = source else { return Ok(SearchText::default()) };
         let Some(format) = format::by_name(&name) else { return Ok(SearchText::default()) };
-        let mut bytes = Vec::new();
-        spans::stream_tail(self.conn, generation, &mut |part| {
-            bytes.extend_from_slice(part);
-            Ok(())
-        })?;
+        let bytes = tails::read(self.conn, generation)?;
         let draft = Drafter::new(format, &format.origin(&path)).draft(&bytes);
         Ok(draft.entries.into_iter().next().map(|entry| entry.text).unwrap_or_default())
     }

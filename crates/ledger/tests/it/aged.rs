@@ -43,7 +43,7 @@ fn expected(old: &Old) -> BTreeMap<String, Vec<u8>> {
 fn check_complete(home: &Home, old: &Old) {
     let name = old.name;
     home.sync();
-    assert_eq!(home.one::<i64>("PRAGMA user_version"), 4, "{name}");
+    assert_eq!(home.one::<i64>("PRAGMA user_version"), 5, "{name}");
     let records = "SELECT count(*) FROM records WHERE generation <> 1";
     assert_eq!(home.one::<i64>(records), old.records as i64, "{name}");
     let restored = home.restored(Generations::All);
@@ -97,7 +97,7 @@ fn f4_every_old_ledger_survives_kills() {
             put(&home, old);
             child::kill_after(&home, "collect", Duration::from_micros(prng.below(50_000)));
             let version = home.one::<i64>("PRAGMA user_version");
-            assert!(version == 4 || version == old.version, "{}: version {version}", old.name);
+            assert!(version == 5 || version == old.version, "{}: version {version}", old.name);
             check_complete(&home, old);
         }
     }

@@ -21,7 +21,7 @@ fn sixteen_processes_open_a_new_ledger_at_once() {
         let home = Home::quick();
         child::finish(child::start(&home, "open", 16));
         assert_eq!(home.one::<i64>("SELECT count(*) FROM ledger"), 1);
-        assert_eq!(home.one::<i64>("PRAGMA user_version"), 4);
+        assert_eq!(home.one::<i64>("PRAGMA user_version"), 5);
         home.assert_sound();
         let left: Vec<String> =
             home.ledger_bytes().into_keys().filter(|name| name.contains(".new-")).collect();

@@ -120,6 +120,7 @@ fn an_older_ledger_learns_to_keep_them() {
     home.sql()
         .execute_batch(
             "DROP TABLE damaged; DROP TABLE damaged_bytes; DROP TABLE unread;
+             ALTER TABLE tails DROP COLUMN length;
              PRAGMA user_version = 3",
         )
         .unwrap();

@@ -16,7 +16,14 @@ fn read(path: &str) -> String {
 #[test]
 fn the_schema_page_shows_the_schema() {
     let page = read("docs/schema.md");
-    for file in ["truth_v1.sql", "truth_v2.sql", "truth_v3.sql", "truth_v4.sql", "projection.sql"] {
+    for file in [
+        "truth_v1.sql",
+        "truth_v2.sql",
+        "truth_v3.sql",
+        "truth_v4.sql",
+        "truth_v5.sql",
+        "projection.sql",
+    ] {
         let schema = read(&format!("crates/ledger/src/schema/{file}"));
         assert!(page.contains(schema.trim_end()), "docs/schema.md differs from {file}");
     }

@@ -437,12 +437,23 @@ fn damage_to_what_waits_is_found() {
     let other = MAIN.replace("640a", "640b");
     home.write(MAIN, line("user", &uuid(1), None, "alpha"));
     home.write(&other, [line("user", &uuid(2), None, "beta"), "torn".to_owned()].concat());
+    // Zeros, so that they are compressed.
+    home.write(&MAIN.replace("640a", "640c"), vec![0; 50_000]);
     home.write(".openclaw/agents/main/sessions/sessions.json", r#"{"k": {"sessionId": "gamma"}}"#);
     home.sync();
+    assert_eq!(home.all("SELECT length FROM tails"), ["50000", "NULL"]);
     let sound = fs::read(home.ledger_path()).unwrap();
     for change in [
         "UPDATE pending SET bytes = CAST(replace(CAST(bytes AS TEXT), 'alpha', 'alphb') AS BLOB)",
-        "UPDATE tails SET bytes = CAST('torm' AS BLOB)",
+        "UPDATE tails SET bytes = CAST('torm' AS BLOB) WHERE length IS NULL",
+        "UPDATE tails SET bytes = CAST(substr(bytes, 1, length(bytes) - 1) || x'55' AS BLOB)
+          WHERE length IS NOT NULL",
+        "UPDATE tails SET bytes = substr(bytes, 1, length(bytes) - 1) WHERE length IS NOT NULL",
+        "UPDATE tails SET length = NULL WHERE length IS NOT NULL",
+        "UPDATE tails SET length = length + 1",
+        "UPDATE tails SET length = length - 1",
+        "UPDATE tails SET length = -1 WHERE length IS NOT NULL",
+        "UPDATE tails SET length = 1 << 60 WHERE length IS NOT NULL",
         "UPDATE indexes SET data = CAST(data || x'00' AS BLOB)",
     ] {
         fs::write(home.ledger_path(), &sound).unwrap();
@@ -458,7 +469,7 @@ fn damage_to_what_waits_is_found() {
         let to = tempfile::tempdir_in(home.folder()).unwrap();
         let (what, newest) = (quipu_ledger::What::All, quipu_ledger::Generations::Newest);
         let report = quipu_ledger::restore(&home.open(), what, to.path(), newest).unwrap();
-        assert_eq!((report.files, report.damaged.len()), (2, 1), "{change}");
+        assert_eq!((report.files, report.damaged.len()), (3, 1), "{change}");
         let damaged = Path::new(&report.damaged[0].path);
         assert!(!damaged.exists(), "half a file passes for a whole one");
     }

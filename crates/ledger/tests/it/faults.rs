@@ -604,7 +604,7 @@ fn status_counts_what_is_there() {
     assert_eq!(status.ledger.records, kept as u64, "all but the journal's own");
     assert_eq!(status.absent_records, 2);
     assert!(status.ledger.exists && status.ledger.bytes > 8192);
-    assert_eq!(status.ledger.schema, 4);
+    assert_eq!(status.ledger.schema, 5);
 }
 
 #[test]

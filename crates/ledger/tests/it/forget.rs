@@ -359,6 +359,28 @@ fn a_torn_line_that_became_a_record_goes_with_the_whole_one() {
     check(&home);
 }
 
+/// Last lines that wait compressed: nothing is left of them either.
+#[test]
+fn compressed_last_lines_are_gone_too() {
+    let home = Home::new();
+    furnish(&home);
+    let long = format!("{CANARY} ").repeat(2000);
+    home.append(HISTORY, prompt(VICTIM, &long).trim_end());
+    home.append(&victim(), secret(300).replace(CANARY, &long).trim_end());
+    home.sync();
+    let tails = home.all_blobs("SELECT bytes FROM tails WHERE length IS NOT NULL");
+    assert_eq!(tails.len(), 2);
+    forget(&home);
+    check(&home);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM tails"), 0);
+    for (name, bytes) in home.ledger_bytes() {
+        for tail in &tails {
+            let middle = &tail[tail.len() / 2..][..24];
+            assert!(memchr::memmem::find(&bytes, middle).is_none(), "a remnant is in {name}");
+        }
+    }
+}
+
 #[test]
 fn what_was_deleted_before_is_gone_too() {
     let home = Home::new();

@@ -35,7 +35,11 @@ struct Writer<'h> {
 impl Writer<'_> {
     fn line(&mut self, file: usize) -> Vec<u8> {
         self.lines += 1;
-        let (id, words) = (self.lines, "word ".repeat(self.prng.below(30) as usize));
+        let (id, mut words) = (self.lines, "word ".repeat(self.prng.below(30) as usize));
+        // A run of one byte: while its line is not whole, it waits compressed.
+        if self.prng.below(8) == 0 {
+            words.push_str(&"x".repeat(self.prng.below(30_000) as usize));
+        }
         match file {
             0 => line("user", &uuid(id), None, &format!("unique{id} {words}")).into_bytes(),
             _ => format!(

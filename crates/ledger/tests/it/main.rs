@@ -55,6 +55,7 @@ mod store_rebuild;
 mod store_route;
 mod story;
 mod tails;
+mod tails_stored;
 mod targets;
 mod torture;
 mod truth;

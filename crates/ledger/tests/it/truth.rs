@@ -21,7 +21,7 @@ fn the_file_is_what_the_design_says() {
     assert_eq!(home.one::<i64>("PRAGMA page_size"), 8192);
     assert_eq!(home.one::<i64>("PRAGMA auto_vacuum"), 2, "incremental");
     assert_eq!(home.one::<i64>("PRAGMA application_id"), i64::from(u32::from_be_bytes(*b"quip")));
-    assert_eq!(home.one::<i64>("PRAGMA user_version"), 4);
+    assert_eq!(home.one::<i64>("PRAGMA user_version"), 5);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM ledger WHERE epoch <> ledger_id"), 1);
     // Plain SQL readers of any age see the header too, not only this SQLite.
     let header = fs::read(home.ledger_path()).unwrap();
@@ -156,9 +156,9 @@ fn a_newer_ledger_is_refused() {
     let error = refused(|path| {
         fs::write(path, a_ledger()).unwrap();
         let newer = rusqlite::Connection::open(path).unwrap();
-        newer.execute_batch("PRAGMA user_version = 5").unwrap();
+        newer.execute_batch("PRAGMA user_version = 6").unwrap();
     });
-    assert!(matches!(error, Error::Newer { found: 5, known: 4, .. }), "{error:?}");
+    assert!(matches!(error, Error::Newer { found: 6, known: 5, .. }), "{error:?}");
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn is_old(place: &Place) -> Result<bool> {
 fn check(place: &Place, old: &Old) -> Result<()> {
     place.json(&["sync"]).context("the next sync does not complete it")?;
     let status = place.json(&["status"])?;
-    ensure!(status["ledger"]["schema"].as_u64() >= Some(4), "not migrated: {status}");
+    ensure!(status["ledger"]["schema"].as_u64() >= Some(5), "not migrated: {status}");
     ensure!(status["ledger"]["records"] == old.records, "records: {status}");
     ensure!(status["ledger"]["unprojected"] == 0, "the projection is behind");
     place.check_sound()?;

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use super::{Choice, Story, choice};
 use crate::chunks::RecordReader;
 use crate::ids::{EntryId, GenerationId};
-use crate::{Result, spans};
+use crate::{Result, tails};
 
 impl Story<'_> {
     /// Hands the bytes of every record that would be told to `each`, piece by piece, until it has
@@ -39,7 +39,7 @@ impl Story<'_> {
                 }),
                 None => {
                     let generation = GenerationId(EntryId(item.entry).0.saturating_neg());
-                    spans::stream_tail(self.conn, generation, &mut |part| {
+                    tails::stream(self.conn, generation, &mut |part| {
                         if flow.is_continue() {
                             flow = each(part);
                         }
