@@ -71,9 +71,9 @@ pub(super) fn note(item: &StoryItem<'_>) -> String {
     }
 }
 
-/// What stands for a line that is too long to be read.
+/// What stands behind the beginning of a line that is too long to be read whole.
 pub(super) fn oversize(bytes: u64) -> String {
-    format!("a line of {} bytes, too long to be read, stands here", number(bytes))
+    format!("a line of {} bytes stands here: only its first 64 KiB are read", number(bytes))
 }
 
 /// Where a conversation went back to.
