@@ -55,7 +55,10 @@ fn gaps_unknown_types_and_lines_that_are_not_read() {
     ❯ two
 
     ─ 3 ─ 10:30 ────────────────────────────────────────────────────────────────────
-    ▤ a line of 36.7 MB, only its first 64 KiB are read → quipu show odd --entry d --raw
+    ❯ long long long long long long long long long long long long long long long
+
+    ▤ a line of 36.7 MB: only its first 64 KiB are read → quipu show odd --entry d
+      --raw
 
     ─ 4 ─ 10:30 ────────────────────────────────────────────────────────────────────
     ❯ three
