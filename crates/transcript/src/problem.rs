@@ -70,7 +70,8 @@ problem_kinds! {
     NotObject = "not_object",
     /// An object without a usable type.
     NoType = "no_type",
-    /// A line longer than is decoded whole; its head is understood.
+    /// A line above 32 MiB, of which only the first 64 KiB are read, or an index above 512 MiB, which
+    /// is not.
     Oversize = "oversize",
     /// A compressed file that cannot be decompressed to its end; kept as it is (up to 256 MiB), with
     /// the lines that can be read.
