@@ -27,6 +27,7 @@ pub mod render;
 pub mod routing;
 pub mod rows;
 pub mod search;
+pub mod shorten;
 pub mod story;
 pub mod time;
 pub mod when;

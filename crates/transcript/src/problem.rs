@@ -70,7 +70,8 @@ problem_kinds! {
     NotObject = "not_object",
     /// An object without a usable type.
     NoType = "no_type",
-    /// A line too long to decode whole; only its head is decoded.
+    /// A line above 32 MiB, of which only the first 64 KiB are decoded, or an index above 512 MiB,
+    /// which is not read.
     Oversize = "oversize",
     /// A compressed file that cannot be decompressed to its end; stored unchanged (up to 256 MiB), with
     /// the lines that can be decoded.

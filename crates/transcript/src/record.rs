@@ -8,8 +8,8 @@ use crate::format::{Format, Framing, Origin};
 use crate::problem::{Problem, ProblemKind};
 use crate::recover;
 
-/// Records above this size, in bytes, are not decoded whole: type, id, parent and time come from
-/// their head.
+/// Records above this size, in bytes, are not decoded whole: type, id, parent, time and the first
+/// words come from their head.
 pub const DECODE_LIMIT: usize = 32 << 20;
 
 /// Bytes that are read of a record above [`DECODE_LIMIT`].
@@ -51,8 +51,9 @@ pub fn read_oversize(
     length: u64,
     each: &mut dyn FnMut(&Entry<'_>),
 ) -> Vec<Problem> {
+    let head = whole_characters(head);
     if is_whole(origin) {
-        each(&format.decode_document(origin, whole_characters(head)));
+        each(&format.decode_document(origin, head));
         let detail = format!("{length} bytes");
         return vec![Problem::new(ProblemKind::Oversize, detail)];
     }

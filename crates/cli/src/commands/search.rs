@@ -16,7 +16,7 @@ use serde::Serialize;
 use self::command::Opener;
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
-use crate::output::{bytes, count, number};
+use crate::output::{bytes, count, long_lines, number};
 use crate::reading::{self, Reading};
 use crate::{filters, zone};
 
@@ -308,7 +308,7 @@ fn gaps(answer: &SearchAnswer) -> Vec<String> {
     let gaps = &answer.gaps;
     let mut said = Vec::new();
     if gaps.too_long > 0 {
-        said.push(format!("{} too long to be looked into", count(gaps.too_long, "record")));
+        said.push(long_lines(gaps.too_long));
     }
     if gaps.partly_indexed > 0 {
         let (entries, are) = match gaps.partly_indexed {

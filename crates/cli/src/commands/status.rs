@@ -9,7 +9,7 @@ use quipu_transcript::problem::ProblemKind;
 
 use super::Context;
 use crate::error::Result;
-use crate::output::{Column, Look, Text, ago, bytes, count, day, number, ratio};
+use crate::output::{Column, Look, Text, ago, bytes, count, day, long_lines, number, ratio};
 
 /// Show what the ledger holds, what was left out, and why
 ///
@@ -80,6 +80,9 @@ fn show_ledger(context: &mut Context, status: &Status) -> Result<()> {
     note("absent", status.absent_records, "record", "that the files no longer hold; kept");
     note("tails", status.provisional, "last line", "without an end, shown provisionally");
     note("search", status.partly_indexed, "long entry", "indexed only in part");
+    if status.too_long > 0 {
+        facts.push(("long lines", Text::plain(long_lines(status.too_long))));
+    }
     context.output.facts(2, &facts)?;
     Ok(())
 }

@@ -9,6 +9,12 @@ pub(crate) fn short(value: u64) -> String {
     scaled(value, "", &UNITS)
 }
 
+/// What is said of lines that are too long to be read whole, wherever they are counted.
+pub(crate) fn long_lines(lines: u64) -> String {
+    let whose = if lines == 1 { "its" } else { "their" };
+    format!("{} above 32 MiB: only {whose} first 64 KiB are read", count(lines, "line"))
+}
+
 /// Dollars: `$1.23`, `$1,234`, and what is less than half a cent with its first digits.
 pub(crate) fn dollars(value: f64) -> String {
     match value {

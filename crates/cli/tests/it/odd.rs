@@ -32,7 +32,14 @@ fn gaps_unknown_types_and_lines_that_are_not_read() {
     ];
     home.write(CLAW, lines.concat());
     home.run("sync");
-    snapshot!(run(&home, "show odd"), @"
+    let mut shown = run(&home, "show odd");
+    // What was read of the long line is shown, and once is enough here.
+    let is_more = |line: &&str| line.starts_with("  long long");
+    let more = shown.stdout.lines().filter(is_more).map(|line| line.len() + 1).sum::<usize>();
+    assert!((60 << 10..66 << 10).contains(&more), "{more} bytes");
+    let rest: Vec<&str> = shown.stdout.lines().filter(|line| !is_more(line)).collect();
+    shown.stdout = rest.join("\n") + "\n";
+    snapshot!(shown, @"
     exit 0
     --- stdout
     one
@@ -48,7 +55,10 @@ fn gaps_unknown_types_and_lines_that_are_not_read() {
     ❯ two
 
     ─ 3 ─ 10:30 ────────────────────────────────────────────────────────────────────
-    ▤ a line of 36.7 MB, too long to be read → quipu show odd --entry d --raw
+    ❯ long long long long long long long long long long long long long long long
+
+    ▤ a line of 36.7 MB: only its first 64 KiB are read → quipu show odd --entry d
+      --raw
 
     ─ 4 ─ 10:30 ────────────────────────────────────────────────────────────────────
     ❯ three

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use quipu_transcript::format::{Format, Origin};
 use quipu_transcript::index::Binding;
 use quipu_transcript::problem::{Problem, ProblemKind};
+use quipu_transcript::record::OVERSIZE_HEAD;
 use serde_json::{Map, Value};
 
 use super::batch::{Began, Ends, Step};
@@ -66,7 +67,8 @@ impl Reader<'_, '_> {
             Some(_) => Step::Continue,
             None => Step::Begin { began: Began::First, closing: None, copy_of: None },
         };
-        let length = self.stat.size.min(LONGEST);
+        let is_too_long = self.stat.size > LONGEST;
+        let length = if is_too_long { OVERSIZE_HEAD as u64 } else { self.stat.size };
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         if !look::fills(self.file, &mut bytes, 0)? {
             // It changed while we read. The next look tries again.
@@ -82,9 +84,9 @@ impl Reader<'_, '_> {
             None => None,
         };
         let bytes = without_forgotten(self.format, self.origin, &bytes, self.forgotten);
-        if before.as_deref() != Some(&*bytes) {
+        if is_too_long || before.as_deref() != Some(&*bytes) {
             self.work.lines_parsed += 1;
-            let update = match self.stat.size > LONGEST {
+            let update = match is_too_long {
                 true => IndexUpdate::damaged(ProblemKind::Oversize, self.stat.size),
                 false => IndexUpdate::of(self.format, self.origin, before.as_deref(), &bytes)?,
             };

@@ -10,7 +10,7 @@ use quipu_transcript::entry::{
 };
 use quipu_transcript::format::{Format, Origin, Part};
 use quipu_transcript::problem::{Problem, ProblemKind};
-use quipu_transcript::record;
+use quipu_transcript::record::{self, OVERSIZE_HEAD};
 use quipu_transcript::story::mentions_error;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -219,14 +219,21 @@ impl<'a> Drafter<'a> {
     }
 
     /// The text of each entry of a record, whole: also what is not indexed because it is too much
-    /// or no words.
-    pub(crate) fn texts(&self, bytes: &[u8]) -> Vec<SearchText> {
+    /// or no words. Of a record that is `too_long`, with its length, the text of its head.
+    pub(crate) fn texts(&self, bytes: &[u8], too_long: Option<u64>) -> Vec<SearchText> {
         let mut texts = Vec::new();
-        record::read(self.format, self.origin, bytes, &mut |entry| {
+        let mut each = |entry: &Entry<'_>| {
             if texts.len() < MOST_WELDED {
                 texts.push(gather(entry, bytes.len() as u64).text);
             }
-        });
+        };
+        match too_long {
+            None => record::read(self.format, self.origin, bytes, &mut each),
+            Some(length) => {
+                let head = bytes.get(..OVERSIZE_HEAD).unwrap_or(bytes);
+                record::read_oversize(self.format, self.origin, head, length, &mut each)
+            }
+        };
         texts
     }
 

@@ -13,6 +13,8 @@ use std::collections::HashMap;
 
 use quipu_transcript::context::{At, Context, Plan, Rules, Session, pairing};
 use quipu_transcript::format::{self, Archive};
+use quipu_transcript::record::DECODE_LIMIT;
+use quipu_transcript::shorten::Shortened;
 use rusqlite::Connection;
 
 use crate::ids::{GenerationId, SessionRow};
@@ -30,6 +32,8 @@ pub struct SessionContext {
     pub context: Context,
     /// What pairing changed.
     pub repairs: pairing::Repairs,
+    /// Messages whose long texts are cut, because their lines are longer than [`DECODE_LIMIT`].
+    pub cut: usize,
 }
 
 /// The context of a session for the entry `leaf`, or for the leaf that the format's own rule finds.
@@ -45,13 +49,13 @@ pub fn context(ledger: &Ledger, session: SessionRow, leaf: Option<&str>) -> Resu
             _ => None,
         };
         let context = match recent {
-            Some(context) => Some(context),
+            Some(context) => Some((context, 0)),
             None => life.context(conn, at)?,
         };
-        if let Some(context) = context {
+        if let Some((context, cut)) = context {
             let Context { messages, .. } = context;
             let (messages, repairs) = pairing::pair(messages);
-            return Ok(SessionContext { context: Context { messages, ..context }, repairs });
+            return Ok(SessionContext { context: Context { messages, ..context }, repairs, cut });
         }
     }
     Err(match leaf {
@@ -111,21 +115,29 @@ pub(crate) fn lives(conn: &Connection, session: SessionRow) -> Result<Vec<Life>>
 }
 
 impl Life {
-    /// The context as these lines give it; `None` if the entry is not among them.
-    fn context(&self, conn: &Connection, at: At<'_>) -> Result<Option<Context>> {
+    /// The context as these lines give it, and how many of its messages are cut; `None` if the entry
+    /// is not among them.
+    fn context(&self, conn: &Connection, at: At<'_>) -> Result<Option<(Context, usize)>> {
         if self.size <= KEPT {
             return self.context_at_once(conn, at);
         }
         let mut session = Session::new(self.rules);
-        self.lines(conn, &mut |line| session.push(&String::from_utf8_lossy(line)))?;
+        let mut long = Vec::new();
+        self.split(conn, DECODE_LIMIT, &mut |line, is_cut| {
+            if is_cut {
+                long.push(session.lines());
+            }
+            session.push(&String::from_utf8_lossy(line));
+        })?;
         let Some(plan) = session.plan(at) else { return Ok(None) };
         drop(session);
+        let cut = cut(&plan, &long);
         let lines = self.wanted(conn, &plan)?;
-        Ok(Some(plan.fill(&|line| lines.get(&line).map(String::as_str))))
+        Ok(Some((plan.fill(&|line| lines.get(&line).map(String::as_str)), cut)))
     }
 
     /// The same, of lines that fit into memory.
-    fn context_at_once(&self, conn: &Connection, at: At<'_>) -> Result<Option<Context>> {
+    fn context_at_once(&self, conn: &Connection, at: At<'_>) -> Result<Option<(Context, usize)>> {
         let mut bytes = Vec::with_capacity(usize::try_from(self.size).unwrap_or_default());
         let mut take = |part: &[u8]| {
             bytes.extend_from_slice(part);
@@ -136,12 +148,21 @@ impl Life {
         // What is no text becomes some, line by line: a letter that is cut off spoils no newline.
         let text = text(bytes);
         let text = text.strip_suffix('\n').unwrap_or(&text);
-        let lines: Vec<&str> =
+        let mut lines: Vec<&str> =
             if text.is_empty() { Vec::new() } else { text.split('\n').collect() };
+        // One at most: two do not fit.
+        let long = lines.iter().position(|line| line.len() > DECODE_LIMIT);
+        let short = long.and_then(|long| lines.get(long)).map(|line| shorten(line));
+        if let Some(place) = long.and_then(|long| lines.get_mut(long)) {
+            *place = short.as_deref().unwrap_or_default();
+        }
         let mut session = Session::new(self.rules);
         session.extend(&lines);
         let plan = session.plan(at);
-        Ok(plan.map(|plan| plan.fill(&|line| lines.get(line).copied())))
+        Ok(plan.map(|plan| {
+            let cut = cut(&plan, long.as_slice());
+            (plan.fill(&|line| lines.get(line).copied()), cut)
+        }))
     }
 
     /// The lines that a plan wants, by number.
@@ -149,7 +170,7 @@ impl Life {
         let mut wanted: HashMap<usize, String> =
             plan.lines().map(|line| (line, String::new())).collect();
         let mut number = 0;
-        self.lines(conn, &mut |line| {
+        self.split(conn, DECODE_LIMIT, &mut |line, _| {
             if let Some(place) = wanted.get_mut(&number) {
                 *place = String::from_utf8_lossy(line).into_owned();
             }
@@ -160,33 +181,133 @@ impl Life {
 
     /// Hands every line to `each`, the last one also if it has no end.
     pub(crate) fn lines(&self, conn: &Connection, each: &mut dyn FnMut(&[u8])) -> Result<()> {
-        let mut rest = Vec::new();
-        let mut take = |mut part: &[u8]| {
-            while let Some(end) = memchr::memchr(b'\n', part) {
-                let (line, further) = part.split_at(end);
-                if rest.is_empty() {
-                    each(line);
-                } else {
-                    rest.extend_from_slice(line);
-                    each(&rest);
-                    rest.clear();
-                }
-                part = further.get(1..).unwrap_or_default();
-            }
-            rest.extend_from_slice(part);
+        self.split(conn, usize::MAX, &mut |line, _| each(line))
+    }
+
+    /// Hands every line to `each`, one above `longest` with its strings shortened and `true`.
+    fn split(
+        &self,
+        conn: &Connection,
+        longest: usize,
+        each: &mut dyn FnMut(&[u8], bool),
+    ) -> Result<()> {
+        let mut lines = Splitter::new(longest);
+        let mut take = |part: &[u8]| {
+            lines.take(part, each);
             Ok(())
         };
         spans::stream(conn, self.generation, &mut take)?;
         tails::stream(conn, self.generation, &mut take)?;
-        if !rest.is_empty() {
-            each(&rest);
-        }
+        lines.end_last(each);
         Ok(())
     }
+}
+
+/// Puts lines together from pieces.
+struct Splitter {
+    longest: usize,
+    /// A line without its end.
+    held: Vec<u8>,
+    /// The same, once it is longer than a line may be.
+    short: Option<Shortened>,
+    /// How many bytes were held at most.
+    most: usize,
+}
+
+impl Splitter {
+    fn new(longest: usize) -> Splitter {
+        Splitter { longest, held: Vec::new(), short: None, most: 0 }
+    }
+
+    fn take(&mut self, mut part: &[u8], each: &mut dyn FnMut(&[u8], bool)) {
+        while let Some(end) = memchr::memchr(b'\n', part) {
+            let (line, further) = part.split_at(end);
+            if self.held.is_empty() && self.short.is_none() && line.len() <= self.longest {
+                each(line, false);
+            } else {
+                self.hold(line);
+                self.end(each);
+            }
+            part = further.get(1..).unwrap_or_default();
+        }
+        self.hold(part);
+    }
+
+    /// Adds to the line that has no end yet.
+    fn hold(&mut self, part: &[u8]) {
+        match &mut self.short {
+            Some(short) => short.push(part),
+            None => {
+                self.held.extend_from_slice(part);
+                if self.held.len() > self.longest {
+                    self.most = self.most.max(self.held.len());
+                    let mut short = Shortened::default();
+                    short.push(&std::mem::take(&mut self.held));
+                    self.short = Some(short);
+                }
+            }
+        }
+        self.most = self.most.max(self.held.len() + self.short.as_ref().map_or(0, Shortened::len));
+    }
+
+    fn end(&mut self, each: &mut dyn FnMut(&[u8], bool)) {
+        match self.short.take() {
+            Some(short) => each(&short.finish(), true),
+            None => each(&self.held, false),
+        }
+        self.held.clear();
+    }
+
+    /// Ends the last line, if it has no newline.
+    fn end_last(&mut self, each: &mut dyn FnMut(&[u8], bool)) {
+        if !self.held.is_empty() || self.short.is_some() {
+            self.end(each);
+        }
+    }
+}
+
+/// Of the lines that a plan wants, how many are too long to be held.
+fn cut(plan: &Plan, long: &[usize]) -> usize {
+    plan.lines().filter(|line| long.binary_search(line).is_ok()).count()
+}
+
+/// Returns a line with its long strings cut.
+fn shorten(line: &str) -> String {
+    let mut short = Shortened::default();
+    short.push(line.as_bytes());
+    text(short.finish())
 }
 
 /// Bytes as text; what is none becomes some.
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use quipu_transcript::record::OVERSIZE_HEAD;
+
+    use super::*;
+
+    /// What is held of a line does not grow with it.
+    #[test]
+    fn a_long_line_is_not_held() {
+        const LONGEST: usize = 256 << 10;
+        const PART: usize = 100 << 10;
+        let mut lines = Splitter::new(LONGEST);
+        let mut seen = Vec::new();
+        let mut each = |line: &[u8], is_long| seen.push((line.len(), is_long));
+        lines.take(b"one\n\n\"", &mut each);
+        for _ in 0..1000 {
+            lines.take(&[b'x'; PART], &mut each);
+        }
+        lines.take(b"\"\nthree\nfo", &mut each);
+        lines.take(b"ur\n\"", &mut each);
+        lines.take(&[&[b'y'; LONGEST], &b"\"\nend"[..]].concat(), &mut each);
+        lines.end_last(&mut each);
+        let long = (OVERSIZE_HEAD + 2, true);
+        assert_eq!(seen, [(3, false), (0, false), long, (5, false), (4, false), long, (3, false)]);
+        assert!(lines.most <= LONGEST + LONGEST, "{}", lines.most);
+    }
 }

@@ -20,7 +20,7 @@ use crate::ledger::Ledger;
 use crate::wire::{
     FormatStatus, LedgerStatus, OldestTranscript, PriorityStatus, RootStatus, SkippedFiles, Status,
 };
-use crate::{Result, clock, damaged, indexes, schema};
+use crate::{Result, clock, damaged, indexes, schema, search};
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
@@ -70,11 +70,13 @@ fn describe(conn: &Connection, ledger: LedgerStatus, roots: &[RootPath]) -> Resu
     if own.records > 0 {
         formats.push(own);
     }
+    let (partly_indexed, too_long) = search::in_part(conn)?;
     Ok(Status {
         ledger,
         formats,
         problems: counts(conn, "SELECT kind, count(*) FROM problems GROUP BY kind", [])?,
-        partly_indexed: count(conn, "SELECT count(*) FROM partly_indexed")?,
+        partly_indexed,
+        too_long,
         absent_records: count(conn, "SELECT count(*) FROM absent")?,
         provisional: count(conn, "SELECT count(*) FROM entries WHERE id < 0")?,
         not_kept: count(conn, "SELECT count(*) FROM damaged WHERE NOT is_kept")?,

@@ -23,6 +23,7 @@ mod words;
 use std::ops::ControlFlow;
 
 use quipu_fts5::{Access, Index, Matches, RowId, Scored};
+use quipu_transcript::record::DECODE_LIMIT;
 use quipu_transcript::search::query::{Filter, Place, Query};
 use rusqlite::Connection;
 
@@ -339,17 +340,26 @@ fn by_time(conn: &Connection, matches: &Matches, limit: usize) -> Result<Vec<Sho
 
 /// What the index does not hold.
 fn gaps(conn: &Connection) -> Result<SearchGaps> {
-    let (unprojected, partly_indexed): (i64, i64) = conn.query_row(
-        "SELECT (SELECT count(*) FROM records WHERE seq > (SELECT projected_to FROM ledger)),
-                (SELECT count(*) FROM partly_indexed)",
+    let unprojected: i64 = conn.query_row(
+        "SELECT count(*) FROM records WHERE seq > (SELECT projected_to FROM ledger)",
         [],
+        |row| row.get(0),
+    )?;
+    let (partly_indexed, too_long) = in_part(conn)?;
+    let unprojected = unprojected.cast_unsigned();
+    Ok(SearchGaps { unprojected, partly_indexed, too_long, ..SearchGaps::default() })
+}
+
+/// How many entries are in the index only in part, and how many records of more than
+/// [`DECODE_LIMIT`] bytes are, of which only the beginning is ever read.
+pub(crate) fn in_part(conn: &Connection) -> Result<(u64, u64)> {
+    let (all, too_long): (i64, i64) = conn.query_row(
+        "SELECT count(*), count(r.seq)
+           FROM partly_indexed p LEFT JOIN records r ON r.seq = p.entry AND r.length > ?1",
+        [DECODE_LIMIT as i64],
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    Ok(SearchGaps {
-        unprojected: unprojected.cast_unsigned(),
-        partly_indexed: partly_indexed.cast_unsigned(),
-        ..SearchGaps::default()
-    })
+    Ok(((all - too_long).cast_unsigned(), too_long.cast_unsigned()))
 }
 
 /// How many hits there would be in the model's reasoning.

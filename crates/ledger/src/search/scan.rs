@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use foldhash::{HashMap, HashMapExt, HashSet};
-use quipu_transcript::record::DECODE_LIMIT;
+use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use regex::Regex;
 use rusqlite::{Connection, OptionalExtension};
 
@@ -87,6 +87,8 @@ struct Record {
     seq: i64,
     /// How many of its bytes are in the unit.
     length: usize,
+    /// How many it has, if it is too long to be decoded whole.
+    too_long: Option<u64>,
     /// `None`: it is passed over.
     home: Option<Arc<Home>>,
 }
@@ -128,13 +130,14 @@ impl Look<'_> {
             }
         }
         let mut rest = raw.as_slice();
-        for Record { seq, length, home } in &unit.records {
+        for Record { seq, length, too_long, home } in &unit.records {
             let (record, after) = rest
                 .split_at_checked(*length)
                 .ok_or_else(|| Error::damaged(format!("record {seq} is cut off")))?;
             rest = after;
             let Some(home) = home else { continue };
-            for (ordinal, text) in home.drafter().texts(record).iter().enumerate() {
+            let texts = home.drafter().texts(record, *too_long);
+            for (ordinal, text) in texts.iter().enumerate() {
                 let columns = self.at(text);
                 if columns != 0 {
                     found.push((EntryId::of(Seq(*seq), ordinal).0, columns));
@@ -185,7 +188,7 @@ fn read(
     let mut rows = chunks.query([])?;
     // A record may go on in the next chunk: a unit ends where one begins with a record.
     let mut open: Option<(Unit, i64, i64)> = None;
-    // Chunks within records that are too long to be decoded are not kept: how much of each.
+    // Of records that are too long to be decoded only the head is kept: how much of each is not.
     let mut skipped: HashMap<i64, usize> = HashMap::new();
     loop {
         let row = rows.next()?;
@@ -203,11 +206,12 @@ fn read(
             }
         }
         let Some(row) = row else { break };
-        let (first, last): (i64, i64) = (row.get(0)?, row.get(2)?);
+        let (first, offset, last): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let length = usize::try_from(row.get::<_, i64>(3)?).unwrap_or_default();
         let (unit, _, up_to) = open.get_or_insert_with(|| (Unit::default(), first, last));
         *up_to = last;
-        if first == last && length_of(conn, first)? > DECODE_LIMIT {
+        let is_behind_head = first == last && offset >= OVERSIZE_HEAD as i64;
+        if is_behind_head && length_of(conn, first)? > DECODE_LIMIT {
             *skipped.entry(first).or_default() += length;
         } else {
             unit.parts.push((row.get(4)?, Some(length)));
@@ -227,7 +231,7 @@ fn read(
         let home = home(conn, &mut homes, row.get(1)?)?;
         scanned.records += u64::from(home.is_some());
         scanned.bytes += bytes.len() as u64;
-        let records = vec![Record { seq, length: bytes.len(), home }];
+        let records = vec![Record { seq, length: bytes.len(), too_long: None, home }];
         if sender.send(Unit { parts: vec![(bytes, None)], records }).is_err() {
             return Ok(());
         }
@@ -269,18 +273,19 @@ impl Records<'_, '_> {
             let seq: i64 = row.get(0)?;
             let length = usize::try_from(row.get::<_, i64>(1)?).unwrap_or_default();
             let is_wanted = self.holders.is_none_or(|holders| holders.contains(&seq));
-            let is_too_long = length > DECODE_LIMIT;
-            self.scanned.too_long += u64::from(is_wanted && is_too_long);
-            let home = match is_wanted && !is_too_long {
+            let too_long = (length > DECODE_LIMIT).then_some(length as u64);
+            let home = match is_wanted {
                 true => home(self.conn, self.homes, row.get(2)?)?,
                 false => None,
             };
             if home.is_some() {
+                let looked_into = if too_long.is_some() { OVERSIZE_HEAD } else { length };
                 self.scanned.records += 1;
-                self.scanned.bytes += length as u64;
+                self.scanned.bytes += looked_into as u64;
+                self.scanned.too_long += u64::from(too_long.is_some());
             }
             let length = length.saturating_sub(skipped.get(&seq).copied().unwrap_or_default());
-            records.push(Record { seq, length, home });
+            records.push(Record { seq, length, too_long, home });
         }
         Ok(records)
     }

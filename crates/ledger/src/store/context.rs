@@ -119,6 +119,8 @@ impl Store {
         let line = |number: usize| open.lines.get(number).map(AsRef::as_ref);
         let Context { messages, leaf, model, thinking_level } = plan.fill(&line);
         let (messages, repairs) = pairing::pair(messages);
-        Ok(SessionContext { context: Context { leaf, model, thinking_level, messages }, repairs })
+        let context = Context { leaf, model, thinking_level, messages };
+        // No line of a native session is too long to be read.
+        Ok(SessionContext { context, repairs, cut: 0 })
     }
 }

@@ -20,9 +20,9 @@ pub struct SearchAnswer {
 pub struct SearchGaps {
     /// Records that are not in the index yet.
     pub unprojected: u64,
-    /// Entries whose text is in the index only in part.
+    /// Entries whose text is in the index only in part, though all of it can be looked through.
     pub partly_indexed: u64,
-    /// Records that are too long to be read whole.
+    /// Records above 32 MiB, of which only the first 64 KiB are read.
     pub too_long: u64,
     /// Hits in the model's reasoning, where nothing else was found.
     pub in_thinking: u64,
@@ -35,7 +35,7 @@ pub struct Scanned {
     pub records: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Records that are too long to be read whole.
+    /// Records above 32 MiB, of which only the first 64 KiB are read.
     pub too_long: u64,
 }
 

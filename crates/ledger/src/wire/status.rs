@@ -17,6 +17,8 @@ pub struct Status {
     pub problems: BTreeMap<String, u64>,
     /// Entries whose text is in the search index only in part.
     pub partly_indexed: u64,
+    /// Records above 32 MiB, of which only the first 64 KiB are read.
+    pub too_long: u64,
     /// Records that their source no longer holds.
     pub absent_records: u64,
     /// Unterminated last lines that are shown provisionally.

@@ -44,6 +44,37 @@ fn header(id: &str) -> String {
     format!("{}\n", json!({"type": "session", "version": 3, "id": id, "cwd": "/w"}))
 }
 
+/// The long text of a line that is too long to be held is cut, what stands behind it in the line is
+/// known all the same, and the answer says so.
+#[test]
+fn a24_a_message_of_a_long_line_is_cut() {
+    for mebibytes in [0, 40] {
+        let home = Home::quick();
+        let long = format!("first words {}", "and more ".repeat((33 << 20) / 9));
+        let lines = [
+            header("s1"),
+            entry("one", None),
+            entry("two", Some("one"))
+                .replace("\"content\":\"two\"", &format!("\"content\":\"{long}\"")),
+            entry("three", Some("two")),
+            // In a file above 64 MiB lines are not all kept in memory.
+            format!(
+                "{}\n",
+                json!({"type": "custom", "id": "x", "parentId": "three", "customType": "x",
+                "data": "x".repeat(mebibytes << 20)})
+            ),
+        ];
+        home.write(&format!("{SESSIONS}/s1.jsonl"), lines.concat());
+        home.sync();
+        let texts = said(&home, "s1", Some("three"));
+        let lengths: Vec<usize> = texts.iter().map(String::len).collect();
+        assert_eq!((&*texts[0], &*texts[2], texts.len()), ("one", "three", 3), "{lengths:?}");
+        assert!(texts[1].len() == 64 << 10 && long.starts_with(&texts[1]), "{lengths:?}");
+        assert_eq!(context(&home.open(), "s1", Some("three")).unwrap().cut, 1);
+        assert_eq!(context(&home.open(), "s1", Some("one")).unwrap().cut, 0);
+    }
+}
+
 #[test]
 fn r82_golden_contexts_of_collected_sessions() {
     let home = Home::new();

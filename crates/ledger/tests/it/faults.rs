@@ -512,6 +512,25 @@ fn a_document_that_is_too_long_is_said_to_be() {
     assert!(is_said, "{:?}, {} partly indexed", status.problems, status.partly_indexed);
 }
 
+/// It would be held whole; what it said before still counts.
+#[test]
+fn an_index_that_is_too_long_is_not_read() {
+    const INDEX: &str = ".openclaw/agents/main/sessions/sessions.json";
+    let home = Home::quick();
+    home.write(INDEX, r#"{"agent:main:main":{"sessionId":"s1","updatedAt":1}}"#);
+    home.sync();
+    let keys = "SELECT count(*) FROM session_keys WHERE session_id = 's1'";
+    assert_eq!(home.one::<i64>(keys), 1);
+    // A hole takes no room.
+    let file = fs::OpenOptions::new().write(true).open(home.path(INDEX)).unwrap();
+    file.set_len((512 << 20) + 1).unwrap();
+    let report = home.sync();
+    assert!(report.bytes_read < 1 << 20, "{} bytes", report.bytes_read);
+    assert_eq!(status(&home).problems["oversize"], 1);
+    assert_eq!(home.one::<i64>(keys), 1);
+    assert_eq!(home.sync().bytes_read, 0);
+}
+
 /// What is odd is the reader's limit, not the text.
 #[test]
 fn a_long_document_is_no_broken_text() {

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::ops::ControlFlow;
 
 use crate::home::*;
-use quipu_ledger::{Choice, Generations, Story, tree};
+use quipu_ledger::{Choice, Generations, SearchRequest, Story, tree};
 
 const OPENCLAW: &str = ".openclaw/agents/main/sessions/torture.jsonl";
 const HEADER: &str = "{\"type\":\"session\",\"version\":3,\"id\":\"torture\",\"timestamp\":\"2026-02-04T10:30:00.000Z\",\"cwd\":\"/p\"}\n";
@@ -286,6 +286,32 @@ fn a24_long_lines() {
         let length: i64 = home.one("SELECT length FROM records WHERE seq = 3");
         let expected = (mebibytes > 32).then_some(length.cast_unsigned());
         assert_eq!(told, [None, expected, None], "each is told, with a mark where it is not read");
+    }
+}
+
+/// The words within the first 64 KiB of such a line are found, by the index and without it, and the
+/// rest is counted as not read.
+#[test]
+fn a24_the_first_words_of_a_long_line_are_found() {
+    let text = format!("firstword {} lastword", "words ".repeat((40 << 20) / 6));
+    // Its head stands in the chunk of its neighbours, or partly in the next one.
+    for before in [10, (1 << 20) - (15 << 10)] {
+        let filler = said("cccc0001", None, &"filler ".repeat(before / 7));
+        let more = said("cccc0002", None, &"filler ".repeat(before / 7));
+        let long = said("bbbb0001", Some("aaaa0001"), &text);
+        let home = check(format!("{filler}\n{more}\n{long}"), &["firstword"], &[("oversize", 1)]);
+        assert_eq!(home.hits("lastword"), 0);
+        for (word, found) in [("firstword", 1), ("lastword", 0)] {
+            let exact = SearchRequest { exact: Some(word.to_owned()), ..Default::default() };
+            let answer = home.search(&exact);
+            assert_eq!((answer.total, answer.gaps.too_long), (found, 1), "{word}");
+            assert!(answer.scanned.unwrap().bytes < 4 << 20, "only its head is looked into");
+        }
+        let answer = home.search(&request("firstword"));
+        assert_eq!((answer.gaps.partly_indexed, answer.gaps.too_long), (0, 1));
+        assert!(answer.hits[0].snippet.contains("firstword words"), "{}", answer.hits[0].snippet);
+        let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+        assert_eq!((status.too_long, status.partly_indexed), (1, answer.gaps.partly_indexed));
     }
 }
 

@@ -13,6 +13,9 @@ const DEPTH_LIMIT: usize = 120;
 /// and megabytes of NUL must not grow sixfold.
 const ESCAPE_LIMIT: usize = 1 << 16;
 
+/// The keys that lead to the words of a message. The input of a tool call is under others.
+const WORDING: &[&[u8]] = &[b"message", b"content", b"text", b"thinking", b"summary"];
+
 /// The end of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
@@ -58,6 +61,8 @@ pub(super) struct Scan<'l> {
     /// The start of the part that becomes `null`.
     deep_from: Option<usize>,
     last_closed: Option<(usize, usize)>,
+    /// Where the string that the line ends in begins, and how far it is whole.
+    unfinished: Option<(usize, usize)>,
     oddities: Oddities,
     walked: usize,
 }
@@ -99,6 +104,7 @@ impl<'l> Scan<'l> {
             members: Vec::new(),
             deep_from: None,
             last_closed: None,
+            unfinished: None,
             oddities: Oddities::default(),
             walked: 0,
         }
@@ -114,6 +120,7 @@ impl<'l> Scan<'l> {
         self.members.clear();
         self.deep_from = None;
         self.last_closed = None;
+        self.unfinished = None;
         self.oddities = Oddities::default();
         let walk = self.walk();
         self.walked += self.at - start;
@@ -147,9 +154,21 @@ impl<'l> Scan<'l> {
         &self.copy
     }
 
-    /// Closes an unfinished value without its unfinished last member. In a list, the whole
-    /// unfinished element is left out, because half a tool call would look like a call.
+    /// Closes an unfinished value. Words of a message that the line ends in stay, up to the last
+    /// space. Any other unfinished last member is left out, in a list the whole element, because
+    /// half a tool call would look like a call, and half an id like an id.
     pub(super) fn closed(&mut self) -> &[u8] {
+        if let Some((from, to)) = self.unfinished
+            && self.members.len() == self.open.len()
+            && self.is_wording(from)
+        {
+            // The last word may be half of one.
+            let from = self.copied.max(from + 1);
+            let words = self.line.get(from..to).unwrap_or_default();
+            self.flush(memchr::memrchr(b' ', words).map_or(to, |space| from + space));
+            self.copy.push(b'"');
+            return self.close_all(self.open.len());
+        }
         let list = self.open.iter().position(|bracket| *bracket == b'[');
         let depth = list.map_or(self.members.len(), |list| list + 1).min(self.members.len());
         let Some(members) = depth.checked_sub(1).and_then(|at| self.members.get(at)).copied()
@@ -161,9 +180,30 @@ impl<'l> Scan<'l> {
         } else {
             self.copy.truncate(members.cut_in_copy);
         }
+        self.close_all(depth)
+    }
+
+    /// Closes the outermost `depth` containers in the copy.
+    fn close_all(&mut self, depth: usize) -> &[u8] {
         let closers = self.open.iter().take(depth).rev();
         self.copy.extend(closers.map(|bracket| if *bracket == b'[' { b']' } else { b'}' }));
         &self.copy
+    }
+
+    /// Whether a string that begins at `from` is what a message says: each key on the way to it is
+    /// one of [`WORDING`].
+    fn is_wording(&self, from: usize) -> bool {
+        let starts = self.members.iter().skip(1).map(|members| members.start).chain([from]);
+        self.open.iter().zip(starts).all(|(bracket, start)| {
+            *bracket == b'[' || self.key_before(start).is_some_and(|key| WORDING.contains(&key))
+        })
+    }
+
+    /// The key of the member whose value begins at `at`.
+    fn key_before(&self, at: usize) -> Option<&'l [u8]> {
+        let before = self.line.get(..at)?.trim_ascii_end().strip_suffix(b":")?;
+        let quoted = before.trim_ascii_end().strip_suffix(b"\"")?;
+        quoted.get(memchr::memrchr(b'"', quoted)? + 1..)
     }
 
     fn walk(&mut self) -> Result<(), Stuck> {
@@ -314,18 +354,24 @@ impl<'l> Scan<'l> {
     }
 
     fn string(&mut self) -> Result<(), Stuck> {
+        let start = self.at;
         self.at += 1;
         loop {
             let rest = self.line.get(self.at..).unwrap_or_default();
             let run = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
             self.plain(run);
-            match self.peek() {
+            let whole = self.at;
+            let passed = match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
                     return Ok(());
                 }
-                Some(_) => self.escape()?,
-                None => return Err(Stuck),
+                Some(_) => self.escape(),
+                None => Err(Stuck),
+            };
+            if passed.is_err() {
+                self.unfinished = Some((start, whole));
+                return passed;
             }
         }
     }

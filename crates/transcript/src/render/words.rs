@@ -71,9 +71,9 @@ pub(super) fn note(item: &StoryItem<'_>) -> String {
     }
 }
 
-/// Describes a line that is too long to be decoded.
+/// Describes the rest of a line that is too long to be decoded whole.
 pub(super) fn oversize(bytes: u64) -> String {
-    format!("a line of {} bytes is too long to be shown here", number(bytes))
+    format!("a line of {} bytes: only its first 64 KiB are read", number(bytes))
 }
 
 /// Describes a rewind.

@@ -218,12 +218,14 @@ impl<'l> Exporter<'l> {
         let redactor = &mut self.redactor;
         let mut lines = Lines::default();
         let mut written = Ok(());
-        let mut put = |line: &[u8]| match redactor {
-            Some(redactor) => out.write_all(&redactor.mask_record(line)),
-            None => out.write_all(line),
-        };
         let mut each = |part: &[u8]| {
-            written = lines.add(part, &mut put);
+            written = match redactor {
+                // A secret may stand across two pieces.
+                Some(redactor) => {
+                    lines.add(part, &mut |line| out.write_all(&redactor.mask_record(line)))
+                }
+                None => out.write_all(part),
+            };
             if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
         match file {
@@ -234,7 +236,12 @@ impl<'l> Exporter<'l> {
             }
         }
         written?;
-        Ok(lines.end(&mut put)?)
+        match redactor {
+            Some(redactor) => {
+                Ok(lines.end(&mut |line| out.write_all(&redactor.mask_record(line)))?)
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -312,5 +319,62 @@ impl Write for Stdout<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quipu_ledger::{RootPath, Selection};
+    use quipu_transcript::format;
+
+    use super::*;
+
+    /// Notes how long what is written at once is at most.
+    #[derive(Default)]
+    struct Largest {
+        all: usize,
+        most: usize,
+    }
+
+    impl Write for Largest {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.all += bytes.len();
+            self.most = self.most.max(bytes.len());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_long_line_is_written_in_pieces() {
+        let folder = tempfile::tempdir().unwrap();
+        let sessions = folder.path().join("agents/main/sessions");
+        std::fs::create_dir_all(&sessions).unwrap();
+        let line = format!(
+            "{{\"type\":\"message\",\"id\":\"a\",\"parentId\":null,\"message\":{{\"role\":\"user\",\"content\":\"{}\"}}}}\n",
+            "words ".repeat((12 << 20) / 6)
+        );
+        std::fs::write(sessions.join("s1.jsonl"), &line).unwrap();
+        let root = RootPath {
+            format: format::by_name("openclaw").unwrap(),
+            path: folder.path().to_owned(),
+            selection: Selection::default(),
+            retention: Default::default(),
+        };
+        let mut ledger = Ledger::open_to_collect(&folder.path().join("ledger.db")).unwrap();
+        quipu_ledger::collect(&mut ledger, &[root], &mut |_| {}).unwrap();
+        let row = quipu_ledger::find_session(&ledger, "s1").unwrap();
+        let files = transcripts(&ledger, row).unwrap();
+        for file in [files.first(), None] {
+            let mut out = Largest::default();
+            Exporter::new(&ledger, Kind::Jsonl, Telling::default(), false)
+                .transcript(row, file, &mut out)
+                .unwrap();
+            assert_eq!(out.all, line.len());
+            assert!(out.most <= 2 << 20, "{} bytes at once", out.most);
+        }
     }
 }

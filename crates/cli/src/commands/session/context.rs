@@ -47,6 +47,11 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
     let row = quipu_ledger::find_session(&ledger, &args.id)?;
     let seen = quipu_ledger::context(&ledger, row, args.leaf.as_deref())?;
+    if seen.cut > 0 {
+        let messages = count(seen.cut as u64, "message");
+        let warning = format!("{messages} above 32 MiB: texts in it are cut after 64 KiB");
+        context.output.warn(&warning, None);
+    }
     if context.is_json {
         return Ok(context.output.json(&seen.context)?);
     }

@@ -173,7 +173,8 @@ impl<'c> Page<'c> {
             let options = [entry, "--raw".to_owned()];
             let session = self.ids.of(&self.session);
             let command = self.context.shell.command("show", &session, &options);
-            let said = format!("a line of {}, too long to be read → {command}", bytes(length));
+            let said =
+                format!("a line of {}: only its first 64 KiB are read → {command}", bytes(length));
             self.mark(Look::Warning, "▤", &said)?;
         }
         if item.is_provisional {

@@ -51,7 +51,7 @@ impl<'c> Outputs<'c> {
             return Ok(None);
         }
         let bytes = RecordReader::for_few(self.conn).read(seq)?;
-        let text = home.drafter().texts(&bytes).into_iter().next().unwrap_or_default();
+        let text = home.drafter().texts(&bytes, None).into_iter().next().unwrap_or_default();
         let text = text.tool_result.as_str();
         Ok((!text.is_empty()).then(|| text.to_owned()))
     }
