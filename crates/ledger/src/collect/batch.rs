@@ -4,10 +4,10 @@
 use quipu_fts5::{Access, PostingsBuilder, SortedPostings};
 
 use crate::Result;
-use crate::chunks::{PackedBatch, Packer};
-use crate::damaged::{Compressed, Damage};
-use crate::ids::{GenerationId, Seq};
+use crate::base::ids::{GenerationId, Seq};
 use crate::project::draft::Draft;
+use crate::truth::chunks::{PackedBatch, Packer};
+use crate::truth::damaged::{Compressed, Damage};
 
 use super::discover::Stat;
 use super::index::IndexUpdate;

@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use super::discover::{Discovery, Found, RootPath};
 use super::known::{self, Known};
 use crate::Result;
-use crate::foreign::{self, Meta};
+use crate::base::foreign::{self, Meta};
 
 /// The files of these names and what is known of them. `None` if that cannot be told without a walk.
 pub(crate) fn find(

@@ -6,9 +6,10 @@ use super::plan::{Plan, Renamed};
 use super::position::{Position, is_at, is_followed};
 use super::tail;
 use super::write::Writer;
-use crate::ids::SourceId;
-use crate::journal::Event;
-use crate::{Result, clock};
+use crate::Result;
+use crate::base::clock;
+use crate::base::ids::SourceId;
+use crate::truth::journal::Event;
 
 impl Writer<'_> {
     /// Writes what the plan found out without reading: moved, gone, returned, standing tails.

@@ -6,8 +6,8 @@ use rusqlite::{Connection, OptionalExtension};
 use super::read::Work;
 use super::rewrite::OldLines;
 use crate::Result;
-use crate::chunks::RecordReader;
-use crate::ids::{GenerationId, Seq, SessionRow, SourceId};
+use crate::base::ids::{GenerationId, Seq, SessionRow, SourceId};
+use crate::truth::chunks::RecordReader;
 
 /// The lines that all files of one session hold, in all their generations.
 #[derive(Default)]

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use super::batch::{Began, Ends, Piece, Step};
 use super::known::Known;
 use super::read::Reader;
-use crate::damaged::{self, Compressed, Damage, PIECE};
+use crate::truth::damaged::{self, Compressed, Damage, PIECE};
 use crate::{Error, Result};
 
 impl Reader<'_, '_> {

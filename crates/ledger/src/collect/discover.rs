@@ -21,7 +21,7 @@ use super::select::Selection;
 pub(crate) use skipped::{MOST_LINKS, MOST_NAMED, Reason, Skipped, summarise};
 use walk::Walk;
 
-use crate::foreign::{FileId, Folder as Handle, Meta, denied_files};
+use crate::base::foreign::{FileId, Folder as Handle, Meta, denied_files};
 
 /// One place to look into, for one format.
 #[derive(Clone)]

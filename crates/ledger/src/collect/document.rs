@@ -8,9 +8,10 @@ use super::batch::{Began, Ends, LongTail, Step};
 use super::lines::Cut;
 use super::look;
 use super::read::{READ, Reader};
-use crate::ids::{GenerationId, Seq};
+use crate::base::ids::{GenerationId, Seq};
 use crate::project::draft::Drafter;
-use crate::{Error, Result, spans};
+use crate::truth::spans;
+use crate::{Error, Result};
 
 impl Reader<'_, '_> {
     /// Reads a whole file as one record, if it is not the version that the ledger has.

@@ -12,10 +12,11 @@ use serde_json::{Map, Value};
 use super::batch::{Began, Ends, Step};
 use super::look;
 use super::read::Reader;
-use crate::forget::Forgotten;
-use crate::indexes::{self, Packed};
-use crate::journal::{Event, SourceNumber};
-use crate::{Result, clock};
+use crate::Result;
+use crate::base::clock;
+use crate::ops::forget::Forgotten;
+use crate::truth::indexes::{self, Packed};
+use crate::truth::journal::{Event, SourceNumber};
 
 /// No agent's index comes near this; a larger file is none.
 const LONGEST: u64 = 512 << 20;

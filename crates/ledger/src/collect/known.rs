@@ -7,7 +7,7 @@ use rusqlite::{Connection, Row};
 use super::batch::RowCursor;
 use super::discover::Stat;
 use crate::Result;
-use crate::ids::{GenerationId, SourceId};
+use crate::base::ids::{GenerationId, SourceId};
 
 /// How many bytes at the start of a file are fingerprinted.
 pub(crate) const HEAD: usize = 1024;

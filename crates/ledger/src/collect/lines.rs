@@ -15,8 +15,8 @@ use super::look::{self, Look};
 use super::read::{self, READ, Reader};
 use super::rewrite::{OldLine, OldLines};
 use super::tail::{self, Tail};
-use crate::forget::{self, Verdict};
-use crate::ids::{GenerationId, SourceId};
+use crate::base::ids::{GenerationId, SourceId};
+use crate::ops::forget::{self, Verdict};
 use crate::project::draft::Drafter;
 use crate::{Error, Result};
 

@@ -8,9 +8,10 @@ use super::batch::{Began, Ends};
 use super::discover::Stat;
 use super::known::{Known, MARKER, print};
 use super::view::View;
-use crate::chunks::RecordReader;
-use crate::snapshot::Snapshot;
-use crate::{Error, Result, spans, tails};
+use crate::file::snapshot::Snapshot;
+use crate::truth::chunks::RecordReader;
+use crate::truth::{spans, tails};
+use crate::{Error, Result};
 
 /// What happened to a known file.
 #[derive(Debug)]

@@ -10,9 +10,11 @@
 //! Units of work are written in the order in which they were planned, so the same files give the
 //! same ledger however many threads read them.
 
+mod backpressure;
 mod batch;
 mod changed;
 mod changes;
+mod checkpointer;
 mod copies;
 mod damage;
 mod decompress;
@@ -21,7 +23,6 @@ mod document;
 mod forgotten;
 mod index;
 pub(crate) mod known;
-mod lead;
 mod lines;
 mod look;
 mod phases;
@@ -34,9 +35,9 @@ mod rewrite;
 pub(crate) mod rows;
 mod run;
 mod select;
-mod settle;
 mod tail;
 mod view;
+pub mod watch;
 mod write;
 
 use std::os::unix::ffi::OsStrExt;
@@ -59,11 +60,12 @@ pub(crate) use rows::{Dump, Dumped, dump};
 pub use select::Selection;
 pub(crate) use view::View;
 
-use crate::forget::{self, Forgotten};
-use crate::ledger::Ledger;
+use crate::file::ledger::Ledger;
+use crate::ops::forget::{self, Forgotten};
 use crate::project::rebuild;
+use crate::truth::chunks;
 use crate::wire::SyncReport;
-use crate::{Error, Result, chunks};
+use crate::{Error, Result};
 pub(crate) use batch::Ends;
 use discover::Skipped;
 use plan::{Job, Plan};

@@ -10,11 +10,13 @@ use super::position::{
     Position, Record, move_cursor, move_row_cursor, new_generation, store_spans,
 };
 use super::write::{Progress, Writer, format_of};
-use crate::ids::{Seq, SourceId};
-use crate::journal::Event;
+use crate::base::clock;
+use crate::base::ids::{Seq, SourceId};
 use crate::project::draft::Draft;
 use crate::project::{Inserts, Place, absent};
-use crate::{Error, Result, chunks, clock, damaged, records, tails};
+use crate::truth::journal::Event;
+use crate::truth::{chunks, damaged, records, tails};
+use crate::{Error, Result};
 
 impl Writer<'_> {
     /// Opens the generation that a piece belongs to, and stores what is not in the batch's run of

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use super::discover::{Discovery, Found, Reason, RootPath, Skipped, absolute, path_bytes};
 use super::known::{self, Known};
-use crate::foreign::FileId;
-use crate::forget::FORGOTTEN;
+use crate::base::foreign::FileId;
+use crate::ops::forget::FORGOTTEN;
 use foldhash::{HashMap, HashSet};
 
 /// What one sync has to do.

@@ -6,8 +6,9 @@ use super::batch::{Began, Piece, RowCursor, SpanPlan};
 use super::discover::Stat;
 use super::known::Known;
 use super::plan::Kind;
-use crate::ids::{GenerationId, Seq, SourceId};
-use crate::{Result, records, spans};
+use crate::Result;
+use crate::base::ids::{GenerationId, Seq, SourceId};
+use crate::truth::{records, spans};
 
 /// A place in a followed file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -24,10 +24,10 @@ use super::lines::Cut;
 use super::look;
 use super::plan::Job;
 use super::view::View;
-use crate::chunks::RecordReader;
-use crate::damaged::Damage;
-use crate::foreign::{self, FileId, Meta};
-use crate::forget::{Forgotten, Judge};
+use crate::base::foreign::{self, FileId, Meta};
+use crate::ops::forget::{Forgotten, Judge};
+use crate::truth::chunks::RecordReader;
+use crate::truth::damaged::Damage;
 use crate::{Error, Result};
 
 /// How much is read at once.

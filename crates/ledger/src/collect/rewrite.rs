@@ -6,9 +6,10 @@ use std::collections::{HashMap, HashSet};
 
 use rusqlite::Connection;
 
-use crate::chunks::RecordReader;
-use crate::ids::{GenerationId, Seq};
-use crate::{Result, spans};
+use crate::Result;
+use crate::base::ids::{GenerationId, Seq};
+use crate::truth::chunks::RecordReader;
+use crate::truth::spans;
 
 /// Lines are compared by 128 bits of BLAKE3: transcripts are hostile, and a collision would give
 /// back other bytes than were collected.

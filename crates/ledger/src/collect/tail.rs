@@ -5,8 +5,9 @@ use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::Connection;
 
 use super::known::Known;
+use crate::Result;
 use crate::project::draft::{Draft, Drafter, mark_unterminated};
-use crate::{Result, tails};
+use crate::truth::tails;
 
 /// The unterminated tail that the ledger has of a file.
 #[derive(Default)]

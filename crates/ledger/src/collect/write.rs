@@ -15,13 +15,15 @@ use super::discover::{RootPath, path_bytes};
 use super::index::IndexUpdate;
 use super::plan::Job;
 use super::position::{Position, is_at, is_followed};
-use crate::forget::{self, Forgotten};
-use crate::ids::{GenerationId, Seq, SourceId};
-use crate::journal::{self, Event};
+use crate::base::clock;
+use crate::base::ids::{GenerationId, Seq, SourceId};
+use crate::ops::forget::{self, Forgotten};
 use crate::project::rebuild::{self, Followed};
 use crate::project::{Fold, keys, tail};
+use crate::truth::journal::{self, Event};
+use crate::truth::{chunks, indexes, records};
 use crate::wire::SyncReport;
-use crate::{Error, Result, chunks, clock, indexes, records};
+use crate::{Error, Result};
 
 /// What runtimes have appended meanwhile is folded in first, for about so long.
 const LONGEST_FOLLOW: Duration = Duration::from_millis(100);

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use rusqlite::Transaction;
 
-use crate::ids::{GenerationId, Seq, SourceId};
-use crate::{Result, spans};
+use crate::Result;
+use crate::base::ids::{GenerationId, Seq, SourceId};
+use crate::truth::spans;
 
 /// Brings `absent` up to date for a source that has a new generation.
 pub(crate) fn mark(tx: &Transaction<'_>, source: SourceId) -> Result<()> {

@@ -14,10 +14,10 @@ use quipu_transcript::record::{self, OVERSIZE_HEAD};
 use quipu_transcript::story::mentions_error;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::kinds;
 use super::search::{self, SearchText};
 use super::usage::Model;
-use crate::ids::{PackedId, Seq};
+use crate::base::ids::{PackedId, Seq};
+use crate::project::interned::kinds;
 
 /// What one record says.
 #[derive(Debug, Default)]

@@ -10,16 +10,16 @@ use quipu_transcript::problem::{Problem, ProblemKind};
 use rusqlite::{OptionalExtension, Transaction};
 
 use super::draft::{Detail, DraftEntry, DraftParent, Fact};
-use super::kinds::KindId;
 use super::rows::{self, Inserts, Standing};
 use super::session::{Name, Session};
-use super::targets::Targets;
-use super::tips::Tip;
-use super::toolbox::Toolbox;
 use super::tree::{Adopted, Known};
 use super::{Fold, Place, tools, usage};
 use crate::Result;
-use crate::ids::{EntryId, PackedId, SessionRow};
+use crate::base::ids::{EntryId, PackedId, SessionRow};
+use crate::project::interned::kinds::KindId;
+use crate::project::interned::targets::Targets;
+use crate::project::interned::tools::Toolbox;
+use crate::project::source_state::Tip;
 
 impl Fold {
     /// Folds in one entry of a record. Returns its session.

@@ -12,9 +12,10 @@ use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value};
 
 use super::session::Name;
-use crate::ids::{Seq, SourceId};
+use crate::Result;
+use crate::base::ids::{Seq, SourceId};
 use crate::store::Fields;
-use crate::{Result, indexes};
+use crate::truth::indexes;
 
 /// What the journal says about a key.
 pub(crate) struct Noted<'a> {

@@ -8,10 +8,9 @@ pub(crate) mod absent;
 pub(crate) mod draft;
 pub(crate) mod entry;
 pub(crate) mod family;
+pub(crate) mod interned;
 pub(crate) mod keys;
-mod kinds;
 mod outputs;
-pub(crate) mod quarters;
 pub(crate) mod rebuild;
 mod row;
 mod rows;
@@ -19,15 +18,14 @@ pub(crate) mod search;
 pub(crate) mod senders;
 pub(crate) mod session;
 mod sessions;
+mod source_state;
 mod states;
 pub(crate) mod tail;
-mod targets;
-mod tips;
-pub(crate) mod toolbox;
 pub(crate) mod tools;
 mod tree;
 mod turns;
 pub(crate) mod usage;
+pub(crate) mod usage_rollup;
 
 use std::rc::Rc;
 use std::thread;
@@ -38,8 +36,8 @@ use quipu_transcript::problem::{Problem, ProblemKind};
 use rusqlite::{OptionalExtension, Transaction};
 
 use crate::Result;
-use crate::ids::{EntryId, GenerationId, Seq, SessionRow, SourceId};
-use crate::journal::Event;
+use crate::base::ids::{EntryId, GenerationId, Seq, SessionRow, SourceId};
+use crate::truth::journal::Event;
 use crate::wire::SyncReport;
 use draft::{Draft, Fact};
 pub(crate) use rows::Inserts;
@@ -63,12 +61,12 @@ pub(crate) struct Place<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Fold {
     sessions: Sessions,
-    kinds: kinds::Kinds,
+    kinds: crate::project::interned::kinds::Kinds,
     turns: turns::Turns,
     models: usage::Models,
-    toolbox: toolbox::Toolbox,
-    targets: targets::Targets,
-    tips: tips::Tips,
+    toolbox: crate::project::interned::tools::Toolbox,
+    targets: crate::project::interned::targets::Targets,
+    tips: source_state::Tips,
     /// The source of the last record, and the session that its path names.
     named: Option<(SourceId, Rc<Name>)>,
     /// Words that are not in the search index yet.
@@ -116,7 +114,7 @@ impl Fold {
     /// Folds in a record of the journal.
     pub(crate) fn event(&mut self, tx: &Transaction<'_>, seq: Seq, event: &Event) -> Result<()> {
         let Some(source) = event.source() else { return senders::note(tx, seq, event) };
-        if crate::forget::is_forgotten(tx, source)? {
+        if crate::ops::forget::is_forgotten(tx, source)? {
             return Ok(());
         }
         match event {

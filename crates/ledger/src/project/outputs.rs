@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::family::in_one_folder;
 use crate::Result;
-use crate::ids::{EntryId, SessionRow};
+use crate::base::ids::{EntryId, SessionRow};
 
 /// The newest collected file of that name that a call of the session can have written.
 pub(super) fn file(conn: &Connection, session: SessionRow, name: &str) -> Result<Option<EntryId>> {

@@ -11,12 +11,13 @@ use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::draft::{Draft, Drafter, mark_unterminated};
 use super::{Fold, Inserts, Place, absent, keys, tail};
-use crate::chunks::RecordReader;
-use crate::ids::{GenerationId, Seq, SourceId};
-use crate::journal::{self, Event};
-use crate::ledger::Ledger;
+use crate::base::ids::{GenerationId, Seq, SourceId};
+use crate::file::ledger::Ledger;
+use crate::file::schema;
+use crate::truth::chunks::RecordReader;
+use crate::truth::journal::{self, Event};
 use crate::wire::RebuildReport;
-use crate::{Error, Result, schema};
+use crate::{Error, Result};
 
 /// How much is projected between two commits.
 const SLICE: u64 = 32 << 20;
@@ -41,7 +42,7 @@ fn rebuild_until(
     until: Option<Instant>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<RebuildReport> {
-    crate::forget::go_on(ledger);
+    crate::ops::forget::go_on(ledger);
     ledger.write(empty)?;
     catch_up_until(ledger, until, progress)
 }

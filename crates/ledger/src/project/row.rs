@@ -6,8 +6,9 @@ use rusqlite::{OptionalExtension, Transaction};
 
 use super::Place;
 use super::draft::Draft;
-use crate::ids::{GenerationId, Seq};
-use crate::{Result, spans};
+use crate::Result;
+use crate::base::ids::{GenerationId, Seq};
+use crate::truth::spans;
 
 /// What is odd about the row that a record is.
 pub(super) fn problems(

@@ -5,10 +5,10 @@ use quipu_transcript::problem::{Problem, ProblemKind};
 use rusqlite::{CachedStatement, Connection};
 
 use super::draft::{Detail, DraftEntry, Fact};
-use super::kinds::KindId;
 use super::{Place, outputs, usage};
 use crate::Result;
-use crate::ids::{EntryId, PackedId, SessionRow, SourceId};
+use crate::base::ids::{EntryId, PackedId, SessionRow, SourceId};
+use crate::project::interned::kinds::KindId;
 
 /// Where an entry stands in its session.
 #[derive(Debug, Default, Clone)]

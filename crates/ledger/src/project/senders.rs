@@ -4,8 +4,8 @@ use quipu_transcript::routing::admission::stands;
 use rusqlite::Connection;
 
 use crate::Result;
-use crate::ids::Seq;
-use crate::journal::Event;
+use crate::base::ids::Seq;
+use crate::truth::journal::Event;
 
 /// Folds in a line of the journal about a sender; lines about anything else change nothing.
 pub(crate) fn note(tx: &Connection, seq: Seq, event: &Event) -> Result<()> {

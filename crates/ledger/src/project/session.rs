@@ -9,7 +9,7 @@ use super::keys;
 use super::states;
 use super::tree::{Adopted, Known};
 use crate::Result;
-use crate::ids::{EntryId, PackedId, SessionRow, SourceId};
+use crate::base::ids::{EntryId, PackedId, SessionRow, SourceId};
 
 /// First prompts are for lists.
 const LONGEST_PROMPT: usize = 500;

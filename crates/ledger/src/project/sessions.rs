@@ -6,12 +6,12 @@ use foldhash::HashMap;
 use quipu_transcript::format::Format;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::quarters::Quarters;
 use super::session::{Name, Session};
 use super::states::States;
 use super::usage;
 use crate::Result;
-use crate::ids::{SessionRow, SourceId};
+use crate::base::ids::{SessionRow, SourceId};
+use crate::project::usage_rollup::Quarters;
 
 /// The sessions that are being folded, by name and by row.
 #[derive(Debug, Default)]

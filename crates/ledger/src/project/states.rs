@@ -6,7 +6,7 @@ use quipu_transcript::format::{self, Archive};
 use rusqlite::Connection;
 
 use crate::Result;
-use crate::ids::{SessionRow, SourceId};
+use crate::base::ids::{SessionRow, SourceId};
 
 /// The state of a session that no file holds.
 pub(super) const WITHOUT_FILES: &str = "lost";

@@ -8,11 +8,12 @@ use quipu_transcript::record::DECODE_LIMIT;
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::draft::{DraftEntry, Drafter, Fact};
-use super::kinds;
 use super::rows::{Inserts, Standing};
 use super::session::Name;
-use crate::ids::{EntryId, GenerationId, SessionRow, SourceId};
-use crate::{Result, tails};
+use crate::Result;
+use crate::base::ids::{EntryId, GenerationId, SessionRow, SourceId};
+use crate::project::interned::kinds;
+use crate::truth::tails;
 
 /// Tails above this are not shown before they end: of a longer line only the beginning is read, which
 /// does not say whether it is whole.

@@ -10,11 +10,11 @@ use rusqlite::{Connection, OptionalExtension};
 pub(crate) use self::known::end_of;
 use self::known::{Known, Place, State};
 use super::draft::{DraftCall, DraftResult};
-use super::targets::{Target, Targets};
-use super::toolbox::{CallId, Tool, ToolId, Toolbox};
 use super::{outputs, rows};
 use crate::Result;
-use crate::ids::{EntryId, SessionRow};
+use crate::base::ids::{EntryId, SessionRow};
+use crate::project::interned::targets::{Target, Targets};
+use crate::project::interned::tools::{CallId, Tool, ToolId, Toolbox};
 
 /// What is known in memory of a session's calls.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::rows;
 use crate::Result;
-use crate::ids::{EntryId, PackedId, SessionRow};
+use crate::base::ids::{EntryId, PackedId, SessionRow};
 
 /// What is known in memory of a session's entries.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::draft::DraftEntry;
 use super::usage::tokens;
 use crate::Result;
-use crate::ids::{EntryId, SessionRow};
+use crate::base::ids::{EntryId, SessionRow};
 
 #[derive(Debug, Clone)]
 struct Turn {

@@ -14,9 +14,9 @@ use quipu_transcript::entry::Usage;
 use rusqlite::{Connection, OptionalExtension, Row, Statement};
 
 use super::draft::DraftUsage;
-use super::quarters::{Quarters, Slot};
 use crate::Result;
-use crate::ids::{EntryId, SessionRow};
+use crate::base::ids::{EntryId, SessionRow};
+use crate::project::usage_rollup::{Quarters, Slot};
 pub(crate) use copies::{Foreseen, foresee, recount_all};
 
 /// Identifies a response within a session: its message and its request.

@@ -7,14 +7,16 @@ use quipu_transcript::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 use serde::Serialize;
 
-use super::ahead::{Grown, View};
 use super::tree::Node;
 use super::work::Work;
 use super::{NativeSession, Store};
-use crate::chunks::RecordReader;
-use crate::ids::Seq;
+use crate::base::clock;
+use crate::base::ids::Seq;
 use crate::project::rebuild::{self, Followed};
-use crate::{Error, Result, clock, written};
+use crate::store::unprojected::{Grown, View};
+use crate::truth::chunks::RecordReader;
+use crate::truth::native_lines;
+use crate::{Error, Result};
 
 /// Tries to find a short id that is free before a long one is taken.
 const TRIES: usize = 100;
@@ -121,10 +123,10 @@ impl Store {
             let done = self.ledger.write(|tx| {
                 still_there(tx, session)?;
                 let Some(mut projected) = rebuild::projected(tx)? else { return Ok(None) };
-                let cursor = written::cursor(tx, session.generation)?;
+                let cursor = native_lines::cursor(tx, session.generation)?;
                 // What others have appended to other sessions is not waited for.
                 let is_known = ahead.knows(session, cursor, projected)
-                    || written::last(tx, session.generation)?.0 <= projected.to;
+                    || native_lines::last(tx, session.generation)?.0 <= projected.to;
                 if projected.lag() >= MOST_AHEAD || (!is_known && projected.lag() > 0) {
                     super::refresh(tx, fold, known)?;
                     if rebuild::follow(tx, fold, LONGEST_FOLLOW)? == Followed::Not {
@@ -142,7 +144,7 @@ impl Store {
                     Err(before) => return Ok(Some((before, 0))),
                 };
                 let (seq, start) =
-                    written::append(tx, session.generation, line.as_bytes(), None, key)?;
+                    native_lines::append(tx, session.generation, line.as_bytes(), None, key)?;
                 let node = Node::appended(wanted.entry, id.clone(), parent, seq);
                 let leaf_target = wanted.entry.leaf_target.clone();
                 let cursor = start + line.len() as u64;

@@ -7,10 +7,10 @@ use quipu_transcript::context::{At, Context, Rules, Session, pairing};
 use rusqlite::Connection;
 
 use super::{NativeSession, Store};
-use crate::chunks::RecordReader;
-use crate::ids::{GenerationId, Seq};
-use crate::query::{self, SessionContext};
-use crate::snapshot::Snapshot;
+use crate::base::ids::{GenerationId, Seq};
+use crate::file::snapshot::Snapshot;
+use crate::read::query::{self, SessionContext};
+use crate::truth::chunks::RecordReader;
 use crate::{Error, Result};
 
 /// So many bytes of lines are kept in memory, of all open sessions together.

@@ -20,16 +20,18 @@ use quipu_transcript::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value, json};
 
-use super::ahead::{ENTRY, View};
 use super::append::new_id;
 use super::sessions::{MAIN, NewSession, create, no_row};
 use super::tree::Node;
 use super::work::Work;
 use super::{NativeSession, Store, tree};
-use crate::chunks::RecordReader;
-use crate::ids::{PackedId, Seq, SessionRow};
-use crate::ledger::Ledger;
-use crate::{Error, Result, clock, query};
+use crate::base::clock;
+use crate::base::ids::{PackedId, Seq, SessionRow};
+use crate::file::ledger::Ledger;
+use crate::read::query;
+use crate::store::unprojected::{ENTRY, View};
+use crate::truth::chunks::RecordReader;
+use crate::{Error, Result};
 
 /// What stands for the place before the first entry; no entry of ours is called so.
 const ROOT: &str = "root";

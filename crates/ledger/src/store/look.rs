@@ -8,12 +8,13 @@ use serde::Serialize;
 
 use super::tree::{self, Branch};
 use super::{Fields, Store, fork, meta as notes, sessions};
-use crate::beside::beside;
-use crate::fresh::is_about_access;
-use crate::ids::SessionRow;
-use crate::ledger::Ledger;
+use crate::base::ids::SessionRow;
+use crate::base::sidecar::beside;
+use crate::file::ledger::Ledger;
+use crate::ops::freshness::is_about_access;
 use crate::project::rebuild;
-use crate::{Error, Result, Trouble, query};
+use crate::read::query;
+use crate::{Error, Result, Trouble};
 
 /// Opens a ledger to look at its sessions, as it is at this moment. If the projection has not
 /// followed what was appended and the ledger is in use, it is brought up to that first; a copy is

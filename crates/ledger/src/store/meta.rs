@@ -9,7 +9,7 @@ use serde_json::{Map, Number, Value};
 
 use super::sessions::{bind, index_of, key_of, noted_as};
 use super::{Fields, NativeSession, Store};
-use crate::ids::{EntryId, Seq, SessionRow};
+use crate::base::ids::{EntryId, Seq, SessionRow};
 use crate::{Error, Result};
 
 /// What the ledger counts.

@@ -10,27 +10,27 @@
 //! whoever needs it sooner brings it up first. Everything else is one transaction with all that
 //! follows from it.
 
-mod ahead;
 mod append;
 mod context;
-mod fields;
-mod follow;
 mod fork;
 mod import;
 mod look;
 pub(crate) mod meta;
+pub(crate) mod openclaw_names;
+mod projector;
 mod route;
 pub mod senders;
 pub(crate) mod sessions;
 mod tree;
 mod turn;
+mod unprojected;
 mod work;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+pub use crate::truth::fields::Fields;
 pub use append::{Append, Appended, Expect};
-pub use fields::Fields;
 pub use fork::{Fork, Forked};
 pub use look::{Label, branches, labels, leaf, meta, open, open_for_lines};
 pub use route::Routed;
@@ -38,16 +38,17 @@ pub(crate) use sessions::by_key;
 pub use sessions::{NativeSession, NewSession};
 pub use tree::{Branch, Node};
 
-use crate::ids::SessionRow;
-use crate::ledger::Ledger;
+use crate::Result;
+use crate::base::ids::SessionRow;
+use crate::file::ledger::Ledger;
+use crate::file::snapshot::Snapshot;
 use crate::project::Fold;
 use crate::project::rebuild::{self, Followed};
-use crate::snapshot::Snapshot;
-use crate::{Result, chunks};
-use ahead::Ahead;
+use crate::truth::chunks;
 use context::Cache;
-use follow::Follower;
+use projector::Follower;
 use rusqlite::Transaction;
+use unprojected::Ahead;
 use work::Work;
 
 /// A transaction folds in for so long what others have appended before; then it is their turn.
@@ -210,7 +211,7 @@ impl Store {
     /// beginning of its id. The first two take the same time however many sessions there are, unless
     /// the ledger is being rebuilt: that is waited for.
     pub fn find(&self, name: &str) -> Result<SessionRow> {
-        crate::query::find_session(&self.ledger, name)
+        crate::read::query::find_session(&self.ledger, name)
     }
 }
 

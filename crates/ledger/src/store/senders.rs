@@ -14,10 +14,10 @@ use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
 
 use super::Store;
-use crate::journal::Event;
-use crate::ledger::Ledger;
+use crate::file::ledger::Ledger;
 use crate::project::rebuild;
-use crate::query::complete::complete;
+use crate::read::query::complete::complete;
+use crate::truth::journal::Event;
 use crate::wire::Sender;
 use crate::{Error, Result};
 

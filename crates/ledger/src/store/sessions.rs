@@ -11,11 +11,13 @@ use serde_json::{Map, Value};
 
 use super::work::{FORMAT, Work};
 use super::{Fields, Store, meta};
-use crate::ids::{GenerationId, SessionRow, SourceId};
-use crate::journal::Event;
-use crate::query::complete::complete;
-use crate::query::find::LAST;
-use crate::{Error, Result, clock, written};
+use crate::base::clock;
+use crate::base::ids::{GenerationId, SessionRow, SourceId};
+use crate::read::query::complete::complete;
+use crate::read::query::find::LAST;
+use crate::truth::journal::Event;
+use crate::truth::native_lines;
+use crate::{Error, Result};
 
 /// The agent that there is without any configuration.
 pub(crate) const MAIN: &str = "main";
@@ -155,7 +157,7 @@ pub(super) fn begin(
             false => Error::Exists { what: "session", name: id },
         });
     }
-    let (source, generation) = written::begin(tx, KIND, native::NAME, b"", path.as_bytes())?;
+    let (source, generation) = native_lines::begin(tx, KIND, native::NAME, b"", path.as_bytes())?;
     let origin = FORMAT.origin(path.as_bytes());
     let row = SessionRow(0);
     Ok(NativeSession { row, agent: agent.to_owned(), id, source, generation, origin })
@@ -172,7 +174,7 @@ pub(super) fn bind(
         Some(source) => source,
         None => {
             let path = native::index_path(&session.agent).unwrap_or_default();
-            written::source(work.tx, KIND, native::NAME, b"", path.as_bytes())?
+            native_lines::source(work.tx, KIND, native::NAME, b"", path.as_bytes())?
         }
     };
     work.event(&Event::Native {

@@ -6,10 +6,10 @@ use quipu_transcript::native::NewEntry;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
-use super::ahead::View;
 use super::{NativeSession, Store};
 use crate::Result;
-use crate::ids::{EntryId, PackedId, Seq, SessionRow};
+use crate::base::ids::{EntryId, PackedId, Seq, SessionRow};
+use crate::store::unprojected::View;
 
 /// An entry of the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -3,9 +3,9 @@
 use quipu_transcript::native::{NewEntry, Refusal, mirror};
 use serde_json::json;
 
-use super::ahead::View;
 use super::append::{Append, Appended, Wanted};
 use super::{NativeSession, Store, tree};
+use crate::store::unprojected::View;
 use crate::{Error, Result};
 
 impl Store {

@@ -5,11 +5,12 @@ use quipu_transcript::formats::native::Native;
 use rusqlite::Transaction;
 
 use super::NativeSession;
-use crate::ids::Seq;
-use crate::journal::{self, Event};
+use crate::Result;
+use crate::base::ids::Seq;
 use crate::project::draft::Drafter;
 use crate::project::{Fold, Inserts, Place};
-use crate::{Result, written};
+use crate::truth::journal::{self, Event};
+use crate::truth::native_lines;
 
 /// Native sessions read like this.
 pub(super) const FORMAT: &'static dyn Format = &Native;
@@ -36,7 +37,7 @@ impl<'a, 'c> Work<'a, 'c> {
     ) -> Result<Seq> {
         let tx = self.tx;
         let (generation, length) = (session.generation, line.len() as u64);
-        let (seq, start) = written::append(tx, generation, line, same_as, key)?;
+        let (seq, start) = native_lines::append(tx, generation, line, same_as, key)?;
         let mut draft = Drafter::new(FORMAT, &session.origin).draft(line);
         draft.same_as = same_as;
         let place = Place {

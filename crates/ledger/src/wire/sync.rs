@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
+use crate::base::ids::Seq;
 use crate::collect::Written;
-use crate::ids::Seq;
 use crate::project::Fold;
 
 /// What a sync did.

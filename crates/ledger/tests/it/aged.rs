@@ -151,9 +151,9 @@ fn a_ledger_that_was_raised_without_what_it_lacked_is_completed() {
         let home = home_of(old);
         let sql = home.sql();
         for (version, step) in [
-            (2, include_str!("../../src/schema/truth_v2.sql")),
-            (3, include_str!("../../src/schema/truth_v3.sql")),
-            (4, include_str!("../../src/schema/truth_v4.sql")),
+            (2, include_str!("../../src/file/schema/truth_v2.sql")),
+            (3, include_str!("../../src/file/schema/truth_v3.sql")),
+            (4, include_str!("../../src/file/schema/truth_v4.sql")),
         ] {
             if version > old.version {
                 sql.execute_batch(step).unwrap();

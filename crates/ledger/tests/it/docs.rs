@@ -24,7 +24,7 @@ fn the_schema_page_shows_the_schema() {
         "truth_v5.sql",
         "projection.sql",
     ] {
-        let schema = read(&format!("crates/ledger/src/schema/{file}"));
+        let schema = read(&format!("crates/ledger/src/file/schema/{file}"));
         assert!(page.contains(schema.trim_end()), "docs/schema.md differs from {file}");
     }
 }

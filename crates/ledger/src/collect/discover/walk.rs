@@ -10,8 +10,8 @@ use quipu_transcript::format::{Claim, Format, Node, Part};
 use quipu_transcript::names;
 
 use super::{Discovery, Folder, Found, Reason, RootPath, Skipped, Stat};
+use crate::base::foreign::{Entry, FileId, Folder as Handle, Kind, Meta};
 use crate::collect::select::Selection;
-use crate::foreign::{Entry, FileId, Folder as Handle, Kind, Meta};
 
 /// A walk over one root.
 pub(super) struct Walk<'a> {

@@ -18,7 +18,7 @@ use crate::collect::decompress;
 use crate::collect::known::Known;
 use crate::collect::plan::Job;
 use crate::collect::rewrite::OldLines;
-use crate::damaged::{self, Damage};
+use crate::truth::damaged::{self, Damage};
 
 /// A larger archive is not read.
 const LARGEST: i64 = 256 << 20;

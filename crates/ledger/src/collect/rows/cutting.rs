@@ -6,16 +6,17 @@ use quipu_transcript::format::{Format, Origin};
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::{Connection, OptionalExtension};
 
+use crate::Result;
+use crate::base::ids::GenerationId;
 use crate::collect::batch::{Began, Builder, Piece, Prints, RowCursor, SpanPlan, Step};
 use crate::collect::discover::Stat;
 use crate::collect::known::{HEAD, Known, Print, print};
 use crate::collect::lines::Cut;
 use crate::collect::read::Work;
 use crate::collect::rewrite::OldLines;
-use crate::damaged::{Compressed, Damage, PIECE};
-use crate::ids::GenerationId;
 use crate::project::draft::{Draft, Drafter, mark_unterminated};
-use crate::{Result, spans};
+use crate::truth::damaged::{Compressed, Damage, PIECE};
+use crate::truth::spans;
 
 /// A session or archive that is being read.
 pub(super) struct Cutting<'a> {

@@ -17,8 +17,8 @@ use super::refusal::{Refusal, Stop, theirs};
 use super::tables::Tables;
 use super::task::{self, What};
 use super::{changed, private};
+use crate::base::foreign::FileId;
 use crate::collect::select::Selection;
-use crate::foreign::FileId;
 use crate::{Error, Result};
 
 /// Rows that are read with one statement.

@@ -15,6 +15,7 @@
 
 mod archive;
 mod cutting;
+pub(crate) mod databases;
 mod dump;
 mod event;
 mod index;
@@ -43,11 +44,12 @@ use super::plan::{Job, Kind, Plan, is_absent};
 use super::position;
 use super::write::Writer;
 use super::{Pending, Progress, is_over};
-use crate::forget::Forgotten;
-use crate::ledger::Ledger;
-use crate::query::databases::newer;
+use crate::Result;
+use crate::collect::rows::databases::newer;
+use crate::file::ledger::Ledger;
+use crate::ops::forget::Forgotten;
+use crate::truth::indexes;
 use crate::wire::{SyncReport, UNREADABLE};
-use crate::{Result, indexes};
 pub(crate) use dump::{Dump, Dumped, dump};
 use open::{Database, Files, Place};
 use refusal::{Refusal, Stop, theirs};

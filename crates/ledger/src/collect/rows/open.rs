@@ -24,11 +24,11 @@ use rusqlite::{Connection, OpenFlags};
 use super::private::PrivateCopy;
 use super::refusal::{Refusal, Stop};
 use super::tables;
+use crate::base::foreign::{self, FileId, Folder, Kind, Meta};
 use crate::collect::discover::Stat;
 use crate::collect::is_over;
 use crate::collect::known::{Print, print};
-use crate::foreign::{self, FileId, Folder, Kind, Meta};
-use crate::place::in_real_folder;
+use crate::file::ledger_path::in_real_folder;
 
 /// How long a writer that holds a lock is waited for.
 const LONGEST_WAIT: Duration = Duration::from_millis(250);

@@ -17,7 +17,7 @@ use crate::collect::plan::Job;
 use crate::collect::read::Work;
 use crate::collect::write::{self, Writer};
 use crate::collect::{Progress, is_over};
-use crate::ledger::Ledger;
+use crate::file::ledger::Ledger;
 
 impl Sync<'_> {
     /// Reads and writes sessions and archives, one after another. Returns how many were dropped

@@ -4,8 +4,10 @@
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::open::Files;
-use crate::ids::{GenerationId, SourceId};
-use crate::{Result, clock, written};
+use crate::Result;
+use crate::base::clock;
+use crate::base::ids::{GenerationId, SourceId};
+use crate::truth::native_lines;
 
 /// Files that were written to so recently may be written to again within the same tick of the clock
 /// that stamps them; their stat proves nothing.
@@ -36,7 +38,7 @@ pub(super) fn find_or_create(
     if let Some(known) = find(tx, format, root, path)? {
         return Ok(known);
     }
-    written::begin(tx, "rows", format, root, path)
+    native_lines::begin(tx, "rows", format, root, path)
 }
 
 /// Notes what the files looked like before they were read, and why they are not read. Unless that

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, Transaction};
 
 use crate::Result;
+use crate::base::ids::SourceId;
 use crate::collect::discover::{Found, MOST_NAMED, Reason, Skipped};
-use crate::ids::SourceId;
 use crate::wire::UNREADABLE;
 
 /// What is not read, by the reason.

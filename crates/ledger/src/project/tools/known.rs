@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 use foldhash::{HashMap, HashSet};
 use rusqlite::Connection;
 
-use super::super::toolbox::CallId;
 use crate::Result;
-use crate::ids::{EntryId, SessionRow};
+use crate::base::ids::{EntryId, SessionRow};
+use crate::project::interned::tools::CallId;
 
 /// A call: its entry, and its place in there. In order of coming.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,7 +200,7 @@ mod tests {
     fn ledger(ids: &[&str]) -> Connection {
         let mut conn = Connection::open_in_memory().unwrap();
         let tx = conn.transaction().unwrap();
-        crate::schema::create_projection(&tx).unwrap();
+        crate::file::schema::create_projection(&tx).unwrap();
         tx.execute("INSERT INTO tools VALUES (1, 'read', 'call_', 0)", []).unwrap();
         for (id, entry) in ids.iter().zip(1..) {
             tx.execute(

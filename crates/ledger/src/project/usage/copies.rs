@@ -12,9 +12,9 @@ use rusqlite::Connection;
 
 use super::{join, key, stored, tokens};
 use crate::Result;
-use crate::ids::{EntryId, SessionRow};
+use crate::base::ids::{EntryId, SessionRow};
 use crate::project::draft::DraftUsage;
-use crate::project::quarters::{Quarters, Slot};
+use crate::project::usage_rollup::{Quarters, Slot};
 
 /// Decides again which copies of these responses count.
 pub(crate) fn recount_all(

@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Copied;
-use crate::{Result, clock};
+use crate::Result;
+use crate::base::clock;
 
 /// What kind of entry a message is that has no place in pi's shapes.
 const UNMAPPED: &str = "quipu.unmapped";

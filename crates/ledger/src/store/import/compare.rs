@@ -7,10 +7,11 @@ use super::super::work::FORMAT;
 use super::batch::Known;
 use super::path_of;
 use super::read::{Content, Folder, Group};
-use crate::chunks::RecordReader;
-use crate::ids::SessionRow;
+use crate::base::ids::SessionRow;
+use crate::truth::chunks::RecordReader;
+use crate::truth::spans;
 use crate::wire::ImportedFile;
-use crate::{Error, Result, spans};
+use crate::{Error, Result};
 
 /// The session of that id, by the name of its source. Whether it was folded in yet does not matter here.
 pub(super) fn known(conn: &Connection, agent: &str, id: &str) -> Result<Option<NativeSession>> {

@@ -11,7 +11,7 @@ use memchr::memmem;
 use quipu_transcript::context::{AGAIN, FOOTHOLD, GOES_ON, MADE, OWN_ID, OWN_LINE, own_header};
 use serde_json::Value;
 
-use crate::export::openclaw::names;
+use crate::store::openclaw_names;
 
 /// The lines of one file.
 pub(super) struct Exported {
@@ -39,7 +39,7 @@ impl Exported {
         let Ok(said) = serde_json::from_slice::<Value>(line) else { return kept };
         let text = |name: &str| said.get(name).and_then(Value::as_str);
         let id = text("id").unwrap_or_default();
-        let own = text(OWN_ID).and_then(|own| names::header_id(own, id));
+        let own = text(OWN_ID).and_then(|own| openclaw_names::header_id(own, id));
         if own.is_some() || said.get(GOES_ON).is_some() {
             let header = std::str::from_utf8(line).ok().and_then(|line| own_header(line, own));
             if let Some(header) = header {

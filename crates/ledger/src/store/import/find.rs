@@ -12,8 +12,8 @@ use foldhash::HashSet;
 use quipu_transcript::format::{Archive, Claim, Format, Node, Part};
 use quipu_transcript::formats::openclaw::OpenClaw;
 
+use crate::base::foreign::{FileId, Folder, Kind, Meta, denied_files, state_folder};
 use crate::collect::{Dump, Dumped};
-use crate::foreign::{FileId, Folder, Kind, Meta, denied_files, state_folder};
 use crate::wire::ImportedFile;
 use crate::{Error, Result};
 

@@ -25,8 +25,8 @@ use self::find::AgentFiles;
 use self::sessions::Import;
 use super::Store;
 use super::sessions::MAIN;
+use crate::base::foreign::{self, FileId};
 use crate::collect::dump;
-use crate::foreign::{self, FileId};
 use crate::wire::{ImportedFile, LeftRow};
 use crate::{Error, Result};
 

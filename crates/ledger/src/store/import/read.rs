@@ -15,10 +15,10 @@ use super::super::work::FORMAT;
 use super::batch::MOST_BYTES;
 use super::exported::Exported;
 use super::find::Transcript;
+use crate::base::foreign;
 use crate::collect::{Unfolded, unfold};
-use crate::export::openclaw::names;
-use crate::foreign;
 use crate::project::draft::Drafter;
+use crate::store::openclaw_names;
 use crate::{Error, Result};
 
 /// Takes a line of a session: the number of its file, the line, and whether it is a new one.
@@ -260,7 +260,7 @@ impl Folder<'_> {
             let said: Option<Value> = serde_json::from_slice(line).ok();
             let text = |name: &str| said.as_ref()?.get(name)?.as_str().map(str::to_owned);
             let id = text("id").unwrap_or_default();
-            own = text(OWN_ID).filter(|own| names::header_id(own, &id).is_some());
+            own = text(OWN_ID).filter(|own| openclaw_names::header_id(own, &id).is_some());
             Ok(false)
         });
         own.filter(|_| read.is_ok())

@@ -14,9 +14,10 @@ use super::batch::{Batch, Key, MOST_BYTES, Piece, Step, Waiting};
 use super::find::{AgentFiles, Transcript};
 use super::read::{Content, Folder, Group};
 use super::{OTHER, compare, is_the_ledgers, path_of, said, session_of};
-use crate::chunks::RecordReader;
+use crate::base::clock;
+use crate::truth::chunks::RecordReader;
 use crate::wire::ImportedFile;
-use crate::{Error, Result, clock};
+use crate::{Error, Result};
 
 /// How often a session is compared again that others write to meanwhile.
 const TRIES: usize = 8;

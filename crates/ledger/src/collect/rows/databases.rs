@@ -1,0 +1,62 @@
+//! What the ledger knows of the databases of other programs. Opens none of them.
+
+use rusqlite::Connection;
+
+use crate::Result;
+use crate::collect::known;
+use crate::collect::rows::{NEWEST_SCHEMA, Unread};
+use crate::wire::{DatabaseStatus, SkippedFiles};
+
+/// The databases of a format that are on disk and can be read, and what of them is not read.
+pub(crate) fn all(
+    conn: &Connection,
+    format: &str,
+) -> Result<(Vec<DatabaseStatus>, Vec<SkippedFiles>)> {
+    let (mut databases, mut skipped) = (Vec::new(), Vec::new());
+    for known in known::databases(conn)? {
+        let Some(rows) = known.rows.filter(|_| known.format == format && !known.is_gone) else {
+            continue;
+        };
+        if known.refused.is_some() {
+            continue;
+        }
+        let unread = Unread::load(conn, known.source)?;
+        let transcripts = rows.rows.cast_unsigned();
+        let missing = unread.0.values().map(|named| named.count).sum();
+        databases.push(DatabaseStatus {
+            path: String::from_utf8_lossy(&known.path).into_owned(),
+            schema: rows.last_row,
+            transcripts,
+            read: transcripts.saturating_sub(missing),
+        });
+        skipped.extend(unread.0.into_iter().map(|(reason, named)| SkippedFiles {
+            format: format.to_owned(),
+            reason,
+            files: named.count,
+            folders: 0,
+            paths: named.paths,
+            in_database: true,
+        }));
+    }
+    Ok((databases, skipped))
+}
+
+/// Databases of a newer schema than was looked at: read, but perhaps not all of it is understood.
+pub(crate) fn newer(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
+    let (databases, _) = all(conn, format)?;
+    let newer = databases.into_iter().filter(|database| database.schema > NEWEST_SCHEMA);
+    Ok(newer
+        .map(|database| SkippedFiles {
+            format: format.to_owned(),
+            reason: format!(
+                "schema {} of a database is newer than this quipu knows ({NEWEST_SCHEMA}): \
+                 collected as far as it is understood",
+                database.schema
+            ),
+            files: 1,
+            folders: 0,
+            paths: vec![database.path],
+            in_database: false,
+        })
+        .collect())
+}

@@ -1,0 +1,83 @@
+//! Systems without inotify: the `notify` crate (FSEvents on macOS).
+//!
+//! FSEvents watches trees and opens nothing in them, and each new path restarts its stream. So the
+//! topmost of the followed folders are given to it as trees; the filter leaves out what no format
+//! claims.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use notify::event::{EventKind, ModifyKind};
+use notify::{ErrorKind, RecommendedWatcher, RecursiveMode, Watcher};
+
+use super::Follow;
+use crate::collect::Folder;
+use crate::collect::watch::hint::{Filter, Happened};
+
+/// Events of the followed folders.
+#[derive(Debug)]
+pub(in crate::collect::watch) struct Events {
+    watcher: RecommendedWatcher,
+    trees: HashSet<PathBuf>,
+}
+
+impl Events {
+    pub(in crate::collect::watch) fn start(filter: Arc<Filter>) -> io::Result<Events> {
+        let tell = move |event: notify::Result<notify::Event>| match event {
+            Ok(event) if event.need_rescan() => filter.anything(),
+            Ok(event) => tell(&filter, &event),
+            Err(_) => filter.anything(),
+        };
+        let watcher = notify::recommended_watcher(tell).map_err(io::Error::other)?;
+        Ok(Events { watcher, trees: HashSet::new() })
+    }
+
+    /// Whether a folder of that name is followed.
+    pub(in crate::collect::watch) fn follows(&self, path: &Path) -> bool {
+        path.ancestors().any(|above| self.trees.contains(above))
+    }
+
+    /// Follows one more folder.
+    pub(in crate::collect::watch) fn follow(&mut self, folder: &Folder) -> Follow {
+        if self.follows(&folder.path) {
+            return Follow::Done;
+        }
+        match self.watcher.watch(&folder.path, RecursiveMode::Recursive) {
+            Ok(()) => {
+                self.trees.insert(folder.path.clone());
+                Follow::Done
+            }
+            Err(error) if matches!(error.kind, ErrorKind::MaxFilesWatch) => Follow::NoneLeft,
+            Err(_) => Follow::Refused,
+        }
+    }
+
+    /// Stops following all other folders.
+    pub(in crate::collect::watch) fn retain(&mut self, wanted: &HashSet<PathBuf>) {
+        let unwanted: Vec<PathBuf> =
+            self.trees.iter().filter(|tree| !wanted.contains(*tree)).cloned().collect();
+        for tree in unwanted {
+            self.trees.remove(&tree);
+            // It may be gone by itself.
+            let _ = self.watcher.unwatch(&tree);
+        }
+    }
+}
+
+fn tell(filter: &Filter, event: &notify::Event) {
+    let is_another = match event.kind {
+        EventKind::Access(_) => return,
+        EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Metadata(_)) => false,
+        _ => true,
+    };
+    for path in &event.paths {
+        // A folder that is gone cannot be asked; it counts as one and as a file.
+        let is_folder = path.is_dir();
+        filter.event(path, Happened { is_folder, is_another });
+        if is_another && !path.exists() {
+            filter.event(path, Happened { is_folder: true, is_another });
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The SQLite file: its path, opening and creating it, locks, schema, read-only ledgers, snapshots.
+
+pub(crate) mod building;
+pub(crate) mod companions;
+pub(crate) mod free_space;
+pub(crate) mod ledger;
+pub(crate) mod ledger_path;
+pub(crate) mod lock;
+pub(crate) mod open_files;
+pub(crate) mod read_only;
+pub(crate) mod schema;
+pub(crate) mod snapshot;

@@ -1,0 +1,106 @@
+//! Is a copy sound? Asked before it gets its name, and before it takes a ledger's place.
+//!
+//! SQLite's quick check finds pages that do not fit together; opening every chunk finds flipped bits
+//! in what was collected. Both read the whole file once, which costs about what copying it did.
+
+use std::fs;
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::copy;
+use crate::file::ledger_path::{Found, inspect};
+use crate::file::schema;
+use crate::ops::doctor::brief;
+use crate::truth::chunks::verify;
+use crate::truth::sums;
+use crate::{Error, Result};
+
+/// What a copy holds.
+#[derive(Debug, Clone)]
+pub(super) struct Summary {
+    pub(super) bytes: u64,
+    pub(super) records: u64,
+    pub(super) sessions: u64,
+    /// Whose copy it is.
+    pub(super) ledger_id: String,
+}
+
+/// Checks the copy at `path`, which people know as `name`. `progress` is told how many of how many
+/// bytes are checked.
+pub(super) fn check(
+    path: &Path,
+    name: &Path,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Summary> {
+    if let Found::Nothing = inspect(path)? {
+        return Err(Error::Absent { path: name.to_owned() });
+    }
+    let bytes = fs::metadata(path).map_err(Error::io("look at", path))?.len();
+    let conn = copy::open(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let unsound = |what: String| Error::Unsound { path: name.to_owned(), what };
+    inspect_inside(&conn, name, bytes, progress).map_err(|error| match error {
+        // What SQLite cannot read is damage, wherever it stumbles over it.
+        Error::Sqlite(error) => unsound(brief(&error.to_string())),
+        Error::Damaged { what } | Error::Shape { what, .. } => unsound(what),
+        error => error,
+    })
+}
+
+fn inspect_inside(
+    conn: &Connection,
+    name: &Path,
+    bytes: u64,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Summary> {
+    let number = |query: &str| -> Result<i64> { Ok(conn.query_row(query, [], |row| row.get(0))?) };
+    let found = number("PRAGMA user_version")?;
+    if found > schema::truth_version() || found < 1 {
+        let known = schema::truth_version();
+        return Err(Error::Newer { path: name.to_owned(), found, known });
+    }
+    let projection = number("SELECT projection_version FROM ledger")?;
+    if projection > schema::projection_version() {
+        return Err(Error::Newer {
+            path: name.to_owned(),
+            found: projection,
+            known: schema::projection_version(),
+        });
+    }
+    let pages = number("PRAGMA page_count")?.saturating_mul(number("PRAGMA page_size")?);
+    if pages.cast_unsigned() != bytes {
+        return Err(Error::damaged(format!("it is {bytes} bytes long and says {pages}")));
+    }
+    progress(0, bytes);
+    let first: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if first != "ok" {
+        return Err(Error::damaged(brief(&first)));
+    }
+    schema::rehearse(conn)?;
+    let mut damaged = None;
+    verify::open_all(conn, &mut |bad| _ = damaged.get_or_insert(bad), &mut |done| {
+        progress(done.min(bytes), bytes);
+    })?;
+    if let Some(bad) = damaged {
+        return Err(Error::damaged(format!(
+            "records {} to {} cannot be read",
+            bad.first_seq, bad.last_seq
+        )));
+    }
+    let mut damaged = None;
+    sums::check_all(conn, &mut |bad| _ = damaged.get_or_insert(bad))?;
+    if let Some(bad) = damaged {
+        return Err(Error::damaged(format!("{bad} is not what was stored")));
+    }
+    progress(bytes, bytes);
+    let count = |query| number(query).map(i64::cast_unsigned);
+    Ok(Summary {
+        bytes,
+        records: count(
+            "SELECT coalesce(sum(g.records), 0)
+               FROM generations g JOIN sources s ON s.id = g.source WHERE s.kind <> 'journal'",
+        )?,
+        sessions: count("SELECT count(*) FROM sessions")?,
+        ledger_id: conn.query_row("SELECT ledger_id FROM ledger", [], |row| row.get(0))?,
+    })
+}

@@ -1,0 +1,104 @@
+//! Cursors against files: what changed on disk since the last sync, and, when looked at deeply,
+//! whether what did not change is what the ledger holds.
+
+use std::collections::HashMap;
+
+use super::finding::{Findings, SYNC, Tally};
+use super::{Check, DoctorProgress, Patient};
+use crate::base::foreign;
+use crate::collect::known::{self, HEAD};
+use crate::collect::{View, absolute, path_bytes, same_content};
+use crate::ops::forget::{Forgotten, Judge};
+use crate::truth::chunks::RecordReader;
+use crate::wire::Severity;
+use crate::{Error, Result};
+
+pub(super) const CHECK: Check = Check {
+    name: "cursors",
+    fine: "every file is as it was when it was read",
+    run,
+    needs_ledger: true,
+};
+
+fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
+    let Some(ledger) = &patient.ledger else { return Ok(()) };
+    let forgotten = Forgotten::load(ledger.conn())?;
+    let mut records = RecordReader::new(ledger.conn());
+    let by_path = known::by_path(&patient.known);
+    let roots: Vec<Vec<u8>> = patient.resolved.iter().map(|root| path_bytes(&root.path)).collect();
+    let (mut changed, mut shorter) = (Tally::default(), Tally::default());
+    let (mut back, mut other) = (Tally::default(), Tally::default());
+    let mut unread = 0_u64;
+    let mut found_at = HashMap::new();
+    let total = patient.known.iter().map(known::Known::reached).fold(0, u64::saturating_add);
+    let mut done = 0_u64;
+    for found in &patient.discovery.found {
+        let Some(root) = patient.resolved.get(found.root) else { continue };
+        let bytes = roots.get(found.root).map_or(&[][..], Vec::as_slice);
+        let place = (root.format.name(), bytes, found.path.as_slice());
+        let Some(&index) = by_path.get(&place) else { continue };
+        let Some(source) = patient.known.get(index) else { continue };
+        found_at.insert(index, ());
+        let name = || String::from_utf8_lossy(&found.path).into_owned();
+        if source.is_gone {
+            back.add(name);
+        } else if source.refused.is_some() {
+        } else if source.is_kept_whole() || source.is_compressed() {
+            // Their length on disk says nothing about how much of them was read.
+            if found.stat != source.stat {
+                changed.add(name);
+                unread = unread.saturating_add(found.stat.size);
+            }
+        } else if found.stat.size < source.reached() {
+            shorter.add(name);
+        } else if found.stat != source.stat || found.stat.size != source.reached() {
+            changed.add(name);
+            unread = unread.saturating_add(found.stat.size - source.reached());
+        } else if patient.is_deep && patient.is_whole && source.head_length <= HEAD {
+            let path = absolute(&root.path, &found.path);
+            let file = foreign::open(&root.path, &path, found.stat.file());
+            let mut read = 0;
+            let origin = root.format.origin(&source.first_path);
+            let judge = Judge::new(&forgotten, root.format, &origin);
+            let size = found.stat.size;
+            let is_other = file
+                .and_then(|file| View::through(file, size, judge.as_ref()))
+                .map_err(Error::Source)
+                .and_then(|file| same_content(&mut records, &file, size, source, &mut read))
+                .map(|same| same.is_none());
+            match is_other {
+                Ok(true) => other.add(name),
+                // Whether files can be read is another check's question.
+                Ok(false) | Err(Error::Source(_)) => {}
+                Err(error) => return Err(error),
+            }
+            done = done.saturating_add(source.reached());
+            (patient.progress)(DoctorProgress { doing: "comparing", done, total });
+        }
+    }
+    let mut missing = Tally::default();
+    for (index, source) in patient.known.iter().enumerate() {
+        let is_ours = patient
+            .resolved
+            .iter()
+            .zip(&roots)
+            .any(|(root, bytes)| root.format.name() == source.format && *bytes == source.root);
+        if is_ours && !source.is_gone && !found_at.contains_key(&index) {
+            missing.add(|| String::from_utf8_lossy(&source.path).into_owned());
+        }
+    }
+    // The ledger's own bytes were found whole before: it is the files that are others.
+    let what = "files were changed without their size or time telling: before something that was \
+                appended, or by somebody who set the time back; the ledger holds what was read first";
+    let advice = "`touch` them and run `quipu sync`: what was touched is compared as a whole, and both \
+                  versions are kept";
+    findings.tally(Severity::Warning, other, what, advice);
+    let what = format!("files changed since they were read; about {unread} bytes are new");
+    findings.tally(Severity::Note, changed, &what, SYNC);
+    let what = "files are shorter than what was read of them; what they held is kept";
+    findings.tally(Severity::Note, shorter, what, SYNC);
+    findings.tally(Severity::Note, back, "files that were gone are there again", SYNC);
+    let what = "files were moved, removed or left out since they were read; what they held is kept";
+    findings.tally(Severity::Note, missing, what, SYNC);
+    Ok(())
+}

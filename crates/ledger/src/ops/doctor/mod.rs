@@ -1,0 +1,199 @@
+//! Is the ledger sound, can its sources be read, is anything about to be lost?
+//!
+//! Each kind of check is a file and a line in [`CHECKS`]. A check says what it found and what to do
+//! about it; one that cannot be finished is a finding itself, so a ledger of which nothing can be
+//! read still gets an answer. Nothing is changed, in the ledger or elsewhere. All checks read one
+//! state of the ledger, and errors are confirmed (`confirm`).
+
+mod chunks;
+mod confirm;
+mod cursors;
+mod file;
+mod finding;
+mod named;
+mod projection;
+mod replay;
+mod risk;
+mod sources;
+mod truth;
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::collect::{Discovery, RootPath, discover, known, resolve};
+use crate::file::ledger::Ledger;
+use crate::wire::{CheckReport, Diagnosis, Severity};
+use crate::{Error, Result};
+use confirm::Quiet;
+use finding::Findings;
+
+pub(crate) use finding::brief;
+
+/// One kind of check.
+pub(crate) struct Check {
+    /// Its stable name.
+    pub(crate) name: &'static str,
+    /// What holds when nothing was found.
+    pub(crate) fine: &'static str,
+    run: fn(&mut Patient<'_>, &mut Findings) -> Result<()>,
+    /// There is nothing to check without a ledger.
+    needs_ledger: bool,
+}
+
+/// All checks, in the order in which they run: each may trust what those before it found sound.
+pub(crate) const CHECKS: &[Check] = &[
+    file::CHECK,
+    truth::CHECK,
+    cursors::CHECK,
+    projection::CHECK,
+    sources::CHECK,
+    named::CHECK,
+    risk::CHECK,
+];
+
+/// What a check looks at.
+pub(crate) struct Patient<'a> {
+    path: &'a Path,
+    ledger: Option<Ledger>,
+    /// As they were given, and by their real paths.
+    roots: &'a [RootPath],
+    resolved: Vec<RootPath>,
+    discovery: Discovery,
+    known: Vec<known::Known>,
+    is_deep: bool,
+    /// Whether truth was found whole: what it says can be followed without care.
+    is_whole: bool,
+    progress: &'a mut dyn FnMut(DoctorProgress),
+}
+
+impl Patient<'_> {
+    fn conn(&self) -> Result<&rusqlite::Connection> {
+        let ledger = self.ledger.as_ref().map(Ledger::conn);
+        ledger.ok_or_else(|| Error::Absent { path: self.path.to_owned() })
+    }
+}
+
+/// How far a long check is.
+#[derive(Debug, Clone, Copy)]
+pub struct DoctorProgress {
+    /// What it is doing.
+    pub doing: &'static str,
+    /// Done.
+    pub done: u64,
+    /// Of these.
+    pub total: u64,
+}
+
+/// Examines the ledger at `path` and the sources under `roots`. `is_deep`: reads every collected
+/// byte, compares it with its source, and derives everything again to compare that, too.
+///
+/// All checks read one state of the ledger. An error is reported if a second examination finds it,
+/// too; advice to replace the ledger is given for what was found with no writer active.
+pub fn doctor(
+    path: &Path,
+    roots: &[RootPath],
+    is_deep: bool,
+    progress: &mut dyn FnMut(DoctorProgress),
+) -> Diagnosis {
+    doctor_waiting(path, roots, is_deep, confirm::LONGEST_WAIT, progress)
+}
+
+/// The same; waits no longer than `longest` until no process writes.
+pub fn doctor_waiting(
+    path: &Path,
+    roots: &[RootPath],
+    is_deep: bool,
+    longest: Duration,
+    progress: &mut dyn FnMut(DoctorProgress),
+) -> Diagnosis {
+    let mut diagnosis =
+        confirm::twice(&mut || examine(path, roots, is_deep, &|_| true, None, &mut *progress));
+    if confirm::is_grave(&diagnosis) {
+        let grave = diagnosis.findings.iter().filter(|finding| finding.advice == finding::RESCUE);
+        let grave: Vec<String> = grave.map(|finding| finding.check.clone()).collect();
+        // The truth is checked with care only if the file was found wanting.
+        let is_asked = |name: &str| grave.iter().any(|check| check == name) || name == "file";
+        confirm::advise(&mut diagnosis, path, longest, &mut |quiet| {
+            let again = examine(path, roots, is_deep, &is_asked, Some(quiet), &mut *progress);
+            let errors = again.findings.into_iter().filter(|it| it.severity == Severity::Error);
+            errors.map(|finding| finding.check).collect()
+        });
+    }
+    conclude(&mut diagnosis);
+    diagnosis
+}
+
+/// Runs the checks that are asked for on one state of the ledger.
+fn examine(
+    path: &Path,
+    roots: &[RootPath],
+    is_deep: bool,
+    is_asked: &dyn Fn(&str) -> bool,
+    quiet: Option<&Quiet>,
+    progress: &mut dyn FnMut(DoctorProgress),
+) -> Diagnosis {
+    let mut findings = Findings::new(CHECKS.first().map_or("", |check| check.name));
+    let mut ledger = file::open(path, &mut findings);
+    if let Some(ledger) = &ledger
+        && let Err(error) = ledger.hold()
+    {
+        findings.unfinished(&error);
+    }
+    if let (Some(ledger), Some(quiet)) = (&mut ledger, quiet) {
+        quiet.watch(ledger.conn_mut());
+    }
+    let known = ledger.as_ref().map(|ledger| known::all(ledger.conn()));
+    let known = known.transpose().unwrap_or_default().unwrap_or_default();
+    let resolved = resolve(roots);
+    // What is on disk is no question for those who keep writers waiting.
+    let mut discovery = if quiet.is_some() {
+        Discovery::default()
+    } else {
+        let by_path = known::by_path(&known);
+        discover(&resolved, &|root, path| {
+            by_path.contains_key(&(root.format.name(), root.path.as_os_str().as_bytes(), path))
+        })
+    };
+    discovery.skip_unreadable(&resolved);
+    let has_ledger = ledger.is_some();
+    let mut patient = Patient {
+        path,
+        ledger,
+        roots,
+        resolved,
+        discovery,
+        known,
+        is_deep,
+        is_whole: false,
+        progress,
+    };
+    let mut checks = Vec::new();
+    for check in CHECKS {
+        findings.begin(check.name);
+        let can_run = (has_ledger || !check.needs_ledger) && is_asked(check.name);
+        if quiet.is_some_and(Quiet::is_over) {
+            break;
+        }
+        if can_run && let Err(error) = (check.run)(&mut patient, &mut findings) {
+            // Whoever stumbles over collected bytes that cannot be read has found damaged truth.
+            if matches!(error, Error::Damaged { .. }) {
+                findings.begin(truth::CHECK.name);
+            }
+            findings.unfinished(&error);
+        }
+        checks.push(CheckReport { check: check.name.to_owned(), done: can_run, fine: None });
+    }
+    let ledger = path.display().to_string();
+    Diagnosis { ok: true, ledger, deep: is_deep, checks, findings: findings.into_list() }
+}
+
+/// Says what holds. Known at the end only: a check may find what belongs to an earlier one.
+fn conclude(diagnosis: &mut Diagnosis) {
+    let Diagnosis { ok, checks, findings, .. } = diagnosis;
+    for (report, check) in checks.iter_mut().zip(CHECKS) {
+        let has_found = findings.iter().any(|finding| finding.check == check.name);
+        report.fine = (report.done && !has_found).then(|| check.fine.to_owned());
+    }
+    *ok = findings.iter().all(|finding| finding.severity != Severity::Error);
+}

@@ -1,0 +1,137 @@
+//! Risk: what will be lost if nobody does anything?
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, SystemTime};
+
+use quipu_transcript::format::Format;
+
+use super::finding::{Findings, SYNC, Tally};
+use super::{Check, Patient};
+use crate::Result;
+use crate::base::clock;
+use crate::base::sidecar::beside;
+use crate::collect::known::{self, Known};
+use crate::collect::{Found, Retention, path_bytes};
+use crate::ops::backup;
+use crate::ops::forget::Forgotten;
+use crate::wire::Severity;
+
+pub(super) const CHECK: Check =
+    Check { name: "risk", fine: "nothing is about to be lost", run, needs_ledger: false };
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// Transcripts that the agent deletes within so many days are worth a warning.
+const SOON: i64 = 7;
+
+/// A ledger that was not written to for so long, while there was something to collect.
+const LONG: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
+    let new = uncollected(patient, findings)?;
+    last_sync(patient, new, findings);
+    only_here(patient, findings)
+}
+
+/// Transcripts, or parts of them, that are on disk only. Returns how many there are.
+fn uncollected(patient: &Patient<'_>, findings: &mut Findings) -> Result<u64> {
+    let forgotten = match &patient.ledger {
+        Some(ledger) => Forgotten::load(ledger.conn())?,
+        None => Forgotten::default(),
+    };
+    let by_path = known::by_path(&patient.known);
+    let mut soon: BTreeMap<_, (&dyn Format, Tally)> = BTreeMap::new();
+    let mut later = Tally::default();
+    for found in patient.discovery.found.iter().filter(|found| is_wanted(found)) {
+        let Some(root) = patient.resolved.get(found.root) else { continue };
+        let bytes = path_bytes(&root.path);
+        let place = (root.format.name(), bytes.as_slice(), found.path.as_slice());
+        let source = by_path.get(&place).and_then(|index| patient.known.get(*index));
+        let first_path = source.map_or(&found.path, |source| &source.first_path);
+        let is_unwanted = [&found.path, first_path]
+            .iter()
+            .any(|path| forgotten.claims(root.format, &root.format.origin(path)));
+        if is_unwanted || source.is_some_and(|source| is_collected(source, found)) {
+            continue;
+        }
+        let age = clock::now_ms().saturating_sub(found.stat.mtime_ns / 1_000_000) / DAY_MS;
+        let name = || String::from_utf8_lossy(&found.path).into_owned();
+        match root.retention.days(root.format) {
+            Some(days) if i64::from(days) - age <= SOON => {
+                let agent = (root.format.name(), days, root.retention);
+                let (_, soon) =
+                    soon.entry(agent).or_insert_with(|| (root.format, Tally::default()));
+                soon.add(name);
+            }
+            _ => later.add(name),
+        }
+    }
+    let count = soon.values().map(|(_, soon)| soon.count).sum::<u64>() + later.count;
+    for ((name, days, retention), (format, soon)) in soon {
+        let title = format.title();
+        let why = match retention {
+            Retention::Assumed => format!(
+                "if it keeps them for its default of {days} days (its settings are never opened; \
+                 say what they are with `retention.{name}` in the configuration)"
+            ),
+            _ => format!("because `retention.{name}` in the configuration is {days}"),
+        };
+        let what = format!(
+            "transcripts that are not collected and that {title} deletes within {SOON} days, {why}"
+        );
+        findings.tally(Severity::Warning, soon, &what, "run `quipu sync` now");
+    }
+    findings.tally(
+        Severity::Note,
+        later,
+        "transcripts that are not, or not wholly, collected yet",
+        SYNC,
+    );
+    Ok(count)
+}
+
+/// Whether all that can be collected of a file was. The length of a compressed one on disk says
+/// nothing about how much of it was read.
+fn is_collected(source: &Known, found: &Found) -> bool {
+    source.refused.is_some()
+        || match source.is_compressed() {
+            true => source.stat == found.stat,
+            false => source.reached() >= found.stat.size,
+        }
+}
+
+/// A transcript that no setting leaves out.
+fn is_wanted(found: &Found) -> bool {
+    found.part.is_transcript() && !found.is_left_out
+}
+
+fn last_sync(patient: &Patient<'_>, new: u64, findings: &mut Findings) {
+    let written = ["", "-wal"].iter().filter_map(|suffix| {
+        fs::metadata(beside(patient.path, suffix)).and_then(|meta| meta.modified()).ok()
+    });
+    let Some(written) = written.max() else { return };
+    let ago = SystemTime::now().duration_since(written).unwrap_or_default();
+    if new > 0 && ago > LONG {
+        findings.warning(
+            format!(
+                "nothing was collected for {} days although there is something",
+                ago.as_secs() / 86_400
+            ),
+            "run `quipu sync`, and have it run by itself: from cron, or with `quipu watch`",
+        );
+    }
+}
+
+/// What nobody else has should be there twice.
+fn only_here(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
+    let Some(ledger) = &patient.ledger else { return Ok(()) };
+    let gone = patient.known.iter().filter(|known| known.is_gone).count() as u64;
+    if gone == 0 || !patient.is_whole || backup::backups(ledger)?.iter().any(|backup| backup.exists)
+    {
+        return Ok(());
+    }
+    let what = "files are gone from disk, the ledger alone has them, and no backup of it is known";
+    findings.tally(Severity::Note, Tally::of(gone, []), what, "run `quipu backup FILE`");
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! Sources: can everything that should be collected be read?
+
+use std::collections::BTreeMap;
+
+use quipu_transcript::format::FORMATS;
+
+use super::finding::{Findings, Tally};
+use super::{Check, Patient};
+use crate::Result;
+use crate::collect::known::{self, Known};
+use crate::collect::rows::databases;
+use crate::collect::{Reason, RootState, absolute, rows};
+use crate::ops::forget::{FORGOTTEN, Forgotten};
+use crate::truth::indexes;
+use crate::wire::{Severity, UNREADABLE};
+
+pub(super) const CHECK: Check = Check {
+    name: "sources",
+    fine: "everything that should be collected can be read",
+    run,
+    needs_ledger: false,
+};
+
+fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
+    let mut unreadable: BTreeMap<&str, Tally> = BTreeMap::new();
+    let (mut leaves, mut nowhere, mut no_file) =
+        (Tally::default(), Tally::default(), Tally::default());
+    for skipped in &patient.discovery.skipped {
+        let Some(root) = patient.resolved.get(skipped.root) else { continue };
+        let name = || absolute(&root.path, &skipped.path).display().to_string();
+        match &skipped.reason {
+            Reason::Unreadable(why) => unreadable.entry(why).or_default().add(name),
+            Reason::LeavesRoot => leaves.add(name),
+            Reason::LeadsNowhere => nowhere.add(name),
+            Reason::NotAFile => no_file.add(name),
+            // Left out on purpose, or for a good reason; `status` lists them.
+            Reason::LeftOut(_)
+            | Reason::Denied
+            | Reason::OtherRoot
+            | Reason::SameFile
+            | Reason::Damaged(_)
+            | Reason::Odd(_)
+            | Reason::NotATranscript
+            | Reason::Forgotten => {}
+        }
+    }
+    for (why, tally) in unreadable {
+        let what = format!("files or folders that cannot be read: {why}");
+        let advice = "make them readable for you, then run `quipu sync`; until then nothing new of them is kept";
+        findings.tally(Severity::Warning, tally, &what, advice);
+    }
+    let what = "symbolic links that lead out of their root; not followed";
+    let advice = "if transcripts are behind them, name the folder that they lead to under [roots] in \
+                  the configuration, beside the root itself; it has to be laid out like one, or, for \
+                  Claude Code, to hold its folders of projects (`-home-ada-dev`). Anything else has to \
+                  lie inside the root, by a bind mount if need be";
+    findings.tally(Severity::Warning, leaves, what, advice);
+    let what = "symbolic links that lead nowhere";
+    let advice = "if transcripts are behind them, on a disk that is not mounted perhaps, put back what \
+                  they lead to; if not, nothing need be done";
+    findings.tally(Severity::Warning, nowhere, what, advice);
+    let what = "names of transcripts that are no regular files";
+    findings.tally(
+        Severity::Note,
+        no_file,
+        what,
+        "nothing need be done; `quipu status` names them",
+    );
+    refused(patient, findings);
+    databases(patient, findings)?;
+    damaged(patient, findings)?;
+    indexes(patient, findings)?;
+    roots(patient, findings);
+    Ok(())
+}
+
+/// Databases that cannot be read, or not all of them.
+fn databases(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
+    let Some(ledger) = &patient.ledger else { return Ok(()) };
+    let (mut whole, mut parts) = (Tally::default(), Tally::default());
+    for known in known::databases(ledger.conn())?.iter().filter(|known| !known.is_gone) {
+        if let Some(why) = &known.refused {
+            whole.add(|| format!("{}: {why}", String::from_utf8_lossy(&known.path)));
+        }
+        for (reason, named) in rows::Unread::load(ledger.conn(), known.source)?.0 {
+            // A setting that leaves something out is somebody's wish.
+            let Some(why) = reason.strip_prefix(UNREADABLE) else { continue };
+            for path in &named.paths {
+                parts.add(|| format!("{path}: {why}"));
+            }
+            parts.count += named.count.saturating_sub(named.paths.len() as u64);
+        }
+    }
+    let what = "databases of an agent that cannot be read";
+    let advice = "what was collected of them stays; if the agent cannot open its database either, \
+                  mend it there; the next `quipu sync` after it changes tries again";
+    findings.tally(Severity::Warning, whole, what, advice);
+    let what = "transcripts in databases that cannot be read, or not to their end; all others are";
+    let advice = "what was collected of them stays; if the agent cannot show them either, mend its \
+                  database with its own tools; the next `quipu sync` after it changes tries again";
+    findings.tally(Severity::Warning, parts, what, advice);
+    let mut newer = Tally::default();
+    for format in FORMATS {
+        for database in databases::newer(ledger.conn(), format.name())? {
+            let path = database.paths.first().map_or("", String::as_str);
+            newer.add(|| format!("{path}: {}", database.reason));
+        }
+    }
+    let what = "databases of a newer release than this quipu knows";
+    let advice =
+        "use the newest quipu; until then compare what `quipu sessions` shows with the agent";
+    findings.tally(Severity::Warning, newer, what, advice);
+    Ok(())
+}
+
+/// Compressed files that cannot be decompressed to their end.
+fn damaged(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
+    let Some(ledger) = &patient.ledger else { return Ok(()) };
+    let mut statement = ledger.conn().prepare(
+        "SELECT s.path, d.why, d.is_kept
+           FROM damaged d JOIN sources s ON s.generation = d.generation
+          WHERE s.refused IS NULL ORDER BY s.path",
+    )?;
+    let (mut kept, mut too_large) = (Tally::default(), Tally::default());
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let path = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+        let (why, is_kept): (String, bool) = (row.get(1)?, row.get(2)?);
+        let tally = if is_kept { &mut kept } else { &mut too_large };
+        tally.add(|| format!("{}: {why}", String::from_utf8_lossy(path)));
+    }
+    let what = "compressed files that cannot be decompressed to their end; the whole lines before \
+                that are collected, and the files are kept as they are";
+    let advice = "nothing need be done; if there is a sound copy of one, put it in its place, and the \
+                  next `quipu sync` reads it (`quipu restore` gives back the damaged one)";
+    findings.tally(Severity::Note, kept, what, advice);
+    let what = "compressed files that cannot be decompressed to their end and are larger than 256 MiB; \
+                only the whole lines before that are collected";
+    let advice =
+        "keep the files themselves, or put sound copies in their place and run `quipu sync`";
+    findings.tally(Severity::Warning, too_large, what, advice);
+    Ok(())
+}
+
+/// Indexes that made no sense when they were last looked at.
+fn indexes(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
+    let Some(ledger) = &patient.ledger else { return Ok(()) };
+    let forgotten = Forgotten::load(ledger.conn())?;
+    let mut tally = Tally::default();
+    for (known, why) in indexes::damaged(ledger.conn(), &patient.known, &forgotten)? {
+        tally.add(|| format!("{}: {why}", String::from_utf8_lossy(&known.path)));
+    }
+    let what = "indexes that cannot be read; transcripts are collected without them";
+    let advice = "what they said last is kept; if the agent cannot read them either, let it write \
+                  them anew or put back a copy, and run `quipu sync`";
+    findings.tally(Severity::Warning, tally, what, advice);
+    Ok(())
+}
+
+/// Known files in which nothing was found that a format understands.
+fn refused(patient: &Patient<'_>, findings: &mut Findings) {
+    let is_refused = |known: &&Known| {
+        !known.is_gone && known.refused.as_deref().is_some_and(|why| why != FORGOTTEN)
+    };
+    let refused = patient.known.iter().filter(is_refused);
+    let mut tally = Tally::default();
+    for known in refused {
+        tally.add(|| String::from_utf8_lossy(&known.path).into_owned());
+    }
+    let what = "files with a transcript's name in which no line is a record; not collected";
+    let advice = "nothing need be done; a file that gets one later is collected then";
+    findings.tally(Severity::Note, tally, what, advice);
+}
+
+fn roots(patient: &Patient<'_>, findings: &mut Findings) {
+    let mut absent = Tally::default();
+    let mut is_anything = false;
+    for (root, state) in patient.roots.iter().zip(&patient.discovery.roots) {
+        match state {
+            RootState::Walked | RootState::Twin | RootState::Unreadable => is_anything = true,
+            RootState::Absent => absent.add(|| root.path.display().to_string()),
+        }
+    }
+    let advice = "if transcripts are elsewhere, name their folder under [roots] in the configuration; \
+                  `quipu formats` says where quipu looks";
+    if !is_anything {
+        findings.tally(Severity::Warning, absent, "no folder of any agent is there", advice);
+        return;
+    }
+    // A folder that was collected from and is gone is worth more than a word.
+    let mut lost = Tally::default();
+    for (root, state) in patient.resolved.iter().zip(&patient.discovery.roots) {
+        let bytes = crate::collect::path_bytes(&root.path);
+        if *state == RootState::Absent
+            && patient.known.iter().any(|known| known.root == bytes && !known.is_gone)
+        {
+            lost.add(|| root.path.display().to_string());
+        }
+    }
+    let what = "folders that were collected from are not there any more; what they held is kept";
+    findings.tally(Severity::Warning, lost, what, advice);
+}

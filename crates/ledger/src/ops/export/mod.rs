@@ -1,0 +1,76 @@
+//! What an export needs of the ledger: a session's own bytes, its row of the index as text, and its
+//! story in the shapes of the wire. The other kinds are in `quipu_transcript::render`.
+
+mod claude_code;
+mod csv;
+mod json;
+pub mod openclaw;
+mod transcripts;
+
+use quipu_transcript::format;
+use quipu_transcript::redact::Redactor;
+use quipu_transcript::render::Header;
+
+use crate::read::query::project_name;
+use crate::wire::{Session, StoryHead};
+
+pub use claude_code::{ClaudeFile, claude_files};
+pub use csv::{csv_header, csv_row};
+pub use json::Json;
+pub use transcripts::{Transcript, transcripts};
+
+/// What a rendering begins with.
+pub fn header(session: &Session, head: Option<&StoryHead>) -> Header {
+    let program = format::by_name(&session.format).map_or(&*session.format, |f| f.title());
+    Header {
+        title: session.title.clone().unwrap_or_else(|| "Untitled".to_owned()),
+        id: session.id.clone(),
+        program: program.to_owned(),
+        agent: session.agent.clone(),
+        project: session.project.clone(),
+        cwd: session.cwd.clone(),
+        git_branch: head.and_then(|head| head.git_branch.clone()),
+        models: session.models.clone(),
+        state: session.state.clone(),
+        parent: session.parent.clone(),
+        fork_of: session.fork_of.clone(),
+        continued_in: head.and_then(|head| head.continued_in.clone()),
+        started_at: session.started_at,
+        updated_at: session.updated_at,
+        turns: session.turns,
+        tool_calls: session.tool_calls,
+        tokens: session.tokens,
+        is_redacted: false,
+    }
+}
+
+/// A row of the index without secrets.
+pub fn masked(session: &Session, redactor: &mut Redactor) -> Session {
+    let mut text = |text: &str| redactor.mask_cut(text).into_owned();
+    let cwd = session.cwd.as_deref().map(&mut text);
+    // What was made of the folder's name is made anew of what is left of it: a secret in it may
+    // have been cut at its front, or be spelled in another way.
+    let (project, slug) = match &cwd {
+        Some(masked) if cwd != session.cwd => {
+            let slug = masked.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
+            (project_name(Some(masked), None).to_owned(), session.slug.as_ref().map(|_| slug))
+        }
+        _ => (text(&session.project), session.slug.as_deref().map(&mut text)),
+    };
+    Session {
+        id: text(&session.id),
+        key: session.key.as_deref().map(&mut text),
+        agent: text(&session.agent),
+        project,
+        cwd,
+        slug,
+        title: session.title.as_deref().map(&mut text),
+        first_prompt: session.first_prompt.as_deref().map(&mut text),
+        last_prompts: session.last_prompts.iter().map(|prompt| text(prompt)).collect(),
+        models: session.models.iter().map(|model| text(model)).collect(),
+        parent: session.parent.as_deref().map(&mut text),
+        fork_of: session.fork_of.as_deref().map(&mut text),
+        channel: session.channel.as_deref().map(&mut text),
+        ..session.clone()
+    }
+}

@@ -1,0 +1,156 @@
+//! A session's lines, laid out in OpenClaw's files.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use quipu_transcript::context::{Head, Laid, Layout, Session, Writer, line_time};
+use rusqlite::Connection;
+use serde_json::Value;
+
+use crate::base::ids::SessionRow;
+use crate::read::query::{Life, lives};
+use crate::{Error, Result};
+
+/// A session that was looked through.
+pub(super) struct Laying {
+    life: Life,
+    pub(super) layout: Layout,
+    /// Lines that are wanted out of their order.
+    texts: HashMap<usize, String>,
+}
+
+/// What was written of a session.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wrote {
+    /// Entries in the file.
+    pub entries: u64,
+    /// Lines of the session that no reader would take for entries, and that are in no file.
+    pub left_out: u64,
+}
+
+impl Laying {
+    /// `None` for a session without lines.
+    pub(super) fn of(conn: &Connection, session: SessionRow) -> Result<Option<Laying>> {
+        let Some(life) = lives(conn, session)?.into_iter().next() else { return Ok(None) };
+        let mut read = Session::new(life.rules);
+        life.lines(conn, &mut |line| read.push(&String::from_utf8_lossy(line)))?;
+        let mut texts = HashMap::new();
+        take(conn, &life, &read.layout_wants(), &mut texts)?;
+        let layout = read.layout(&texts);
+        drop(read);
+        // What comes out of its order.
+        let mut ends = Vec::new();
+        for file in &layout.files {
+            let mut furthest = 0;
+            for line in file.entries.iter().filter_map(|laid| laid.line) {
+                ends.extend((line < furthest).then_some(line));
+                furthest = furthest.max(line);
+            }
+        }
+        let resets = layout.files.iter().filter_map(|file| file.ended_by);
+        let wanted: Vec<usize> = layout.header.into_iter().chain(ends).chain(resets).collect();
+        take(conn, &life, &wanted, &mut texts)?;
+        Ok(Some(Laying { life, layout, texts }))
+    }
+
+    /// The id that the session's header says.
+    pub(super) fn header_id(&self) -> Option<String> {
+        let header: Value = serde_json::from_str(self.texts.get(&self.layout.header?)?).ok()?;
+        Some(header.get("id")?.as_str()?.to_owned())
+    }
+
+    /// When each file but the last was ended by a reset, milliseconds.
+    pub(super) fn resets(&self) -> Vec<i64> {
+        let ended = self.layout.files.iter().filter_map(|file| file.ended_by);
+        let time = |line: usize| self.texts.get(&line).and_then(|line| line_time(line));
+        ended.map(|line| time(line).unwrap_or(0)).collect()
+    }
+
+    /// Writes one of the files.
+    pub(super) fn write(
+        &self,
+        conn: &Connection,
+        number: usize,
+        head: &Head<'_>,
+        out: &mut dyn Write,
+    ) -> Result<Wrote, Failure> {
+        let mut writer = Writer::new(&self.layout, head.time);
+        let header = self.layout.header.and_then(|line| self.texts.get(&line));
+        out.write_all(writer.header(header.map(String::as_str), head).as_bytes())?;
+        let is_last = number + 1 >= self.layout.files.len();
+        let mut wrote =
+            Wrote { entries: 0, left_out: if is_last { self.layout.left_out as u64 } else { 0 } };
+        let Some(file) = self.layout.files.get(number) else { return Ok(wrote) };
+        wrote.entries = file.entries.len() as u64;
+        let mut rest: &[Laid] = &file.entries;
+        let mut put = |rest: &mut &[Laid], line: Option<(usize, &str)>| -> std::io::Result<()> {
+            while let Some((laid, further)) = rest.split_first() {
+                let text = match (laid.line, line) {
+                    (None, _) => "",
+                    (Some(wanted), Some((number, text))) if wanted == number => text,
+                    (Some(wanted), _) => match self.texts.get(&wanted) {
+                        Some(text) => text,
+                        None => return Ok(()),
+                    },
+                };
+                out.write_all(writer.entry(laid, text).as_bytes())?;
+                *rest = further;
+            }
+            Ok(())
+        };
+        let mut written = put(&mut rest, None);
+        let mut at = 0;
+        self.life.lines(conn, &mut |line| {
+            if written.is_ok() && !rest.is_empty() {
+                written = put(&mut rest, Some((at, &String::from_utf8_lossy(line))));
+            }
+            at += 1;
+        })?;
+        written?;
+        Ok(wrote)
+    }
+}
+
+/// Why a file could not be written.
+#[derive(Debug)]
+pub enum Failure {
+    /// The session could not be read.
+    Ledger(Error),
+    /// The file could not be written.
+    Out(std::io::Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Ledger(error)
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Failure {
+        Failure::Out(error)
+    }
+}
+
+/// Reads some lines of a session.
+fn take(
+    conn: &Connection,
+    life: &Life,
+    wanted: &[usize],
+    texts: &mut HashMap<usize, String>,
+) -> Result<()> {
+    let mut wanted: Vec<usize> =
+        wanted.iter().copied().filter(|line| !texts.contains_key(line)).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let mut at = 0;
+    life.lines(conn, &mut |line| {
+        if wanted.binary_search(&at).is_ok() {
+            texts.insert(at, String::from_utf8_lossy(line).into_owned());
+        }
+        at += 1;
+    })
+}

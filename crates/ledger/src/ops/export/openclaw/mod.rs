@@ -1,0 +1,207 @@
+//! Sessions as the files that OpenClaw 2026.7.1 runs on, 2026.9.6 imports and pi opens:
+//! `agents/<agent>/sessions/`, one transcript for each session, what came before a reset beside it,
+//! and an index of the keys. `quipu_transcript::context` lays the lines out.
+
+mod index;
+mod lines;
+
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
+use std::path::Path;
+
+use quipu_transcript::context::Head;
+use quipu_transcript::formats::native;
+use quipu_transcript::time::Timestamp;
+use rusqlite::Transaction;
+
+pub use lines::{Failure, Wrote};
+
+use crate::Result;
+use crate::base::ids::SessionRow;
+use crate::file::ledger::Ledger;
+use crate::store::Fields;
+use crate::store::openclaw_names as names;
+use crate::wire::Session;
+use lines::Laying;
+
+/// The format that is written, besides quipu's own sessions.
+const OPENCLAW: &str = "openclaw";
+
+/// What is to be written. All of it is of one moment of the ledger.
+pub struct Plan<'l> {
+    tx: Transaction<'l>,
+    sessions: Vec<Planned>,
+    /// Sessions that are not written: the id, and why.
+    pub left_out: Vec<(String, String)>,
+    by_id: HashMap<(String, String), usize>,
+}
+
+/// A session, and the names that it gets.
+#[derive(Debug, Clone)]
+struct Planned {
+    row: SessionRow,
+    id: String,
+    agent: String,
+    is_native: bool,
+    folder: String,
+    session_id: String,
+    stem: String,
+    /// Times of resets, one for each file before the last.
+    resets: Vec<i64>,
+    fork_of: Option<String>,
+    started_at: Option<i64>,
+    updated_at: Option<i64>,
+}
+
+/// A file that is to be written.
+#[derive(Debug, Clone)]
+pub struct PlannedFile {
+    /// Where, below the folder that was asked for.
+    pub path: String,
+    /// The session's id.
+    pub session: String,
+    place: (usize, usize),
+}
+
+/// Plans the files of some sessions. Those of other agents than OpenClaw are left out.
+pub fn plan<'l>(ledger: &'l Ledger, sessions: &[(SessionRow, Session)]) -> Result<Plan<'l>> {
+    let tx = ledger.conn().unchecked_transaction()?;
+    let mut plan = Plan { tx, sessions: Vec::new(), left_out: Vec::new(), by_id: HashMap::new() };
+    // A session that was imported and is still collected is written once, as it went on here.
+    let (own, collected): (Vec<_>, Vec<_>) =
+        sessions.iter().partition(|(_, session)| session.format == native::NAME);
+    let mut taken = HashSet::new();
+    for (row, session) in own.into_iter().chain(collected) {
+        plan.add(*row, session, &mut taken)?;
+    }
+    Ok(plan)
+}
+
+impl Plan<'_> {
+    fn add(
+        &mut self,
+        row: SessionRow,
+        session: &Session,
+        taken: &mut HashSet<(String, String)>,
+    ) -> Result<()> {
+        let mut leave = |why: &str| self.left_out.push((session.id.clone(), why.to_owned()));
+        let is_native = session.format == native::NAME;
+        if !is_native && session.format != OPENCLAW {
+            leave("it is no session of OpenClaw's or quipu's own");
+            return Ok(());
+        }
+        let name = (session.agent.clone(), session.id.clone());
+        if self.by_id.contains_key(&name) {
+            leave("a session of the same id is written instead");
+            return Ok(());
+        }
+        let Some(laying) = Laying::of(&self.tx, row)? else {
+            leave("it has no transcript");
+            return Ok(());
+        };
+        let key = match is_native {
+            true => index::native_key(&self.tx, row)?,
+            false => None,
+        };
+        let thread = key.as_ref().and_then(|key| key.thread());
+        // A thread's transcript is named after both, its session after one of them. One of our own
+        // may only be called so.
+        let said = laying.header_id();
+        let (id, thread) = match names::topic(&session.id) {
+            Some((id, topic))
+                if !is_native || thread == Some(topic) || said.as_deref() == Some(id) =>
+            {
+                (id, Some(topic))
+            }
+            _ => (&*session.id, thread),
+        };
+        let folder = names::folder(&names::agent(&session.agent));
+        let mut session_id = names::session_id(id).into_owned();
+        let mut stem = names::stem(&session_id, thread);
+        // Some file systems do not tell upper from lower case.
+        if !taken.insert((folder.to_lowercase(), stem.to_lowercase())) {
+            session_id = names::made_of(&session.id);
+            stem = names::stem(&session_id, thread);
+            taken.insert((folder.to_lowercase(), stem.to_lowercase()));
+        }
+        let mut resets = laying.resets();
+        for at in 1..resets.len() {
+            // Names differ, and tell the order.
+            if let (Some(before), Some(reset)) = (resets.get(at - 1).copied(), resets.get_mut(at)) {
+                *reset = (*reset).max(before + 1);
+            }
+        }
+        self.by_id.insert(name, self.sessions.len());
+        self.sessions.push(Planned {
+            row,
+            id: session.id.clone(),
+            agent: session.agent.clone(),
+            is_native,
+            folder,
+            session_id,
+            stem,
+            resets,
+            fork_of: session.fork_of.clone(),
+            started_at: session.started_at,
+            updated_at: session.updated_at,
+        });
+        Ok(())
+    }
+
+    /// How many sessions are written.
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// The transcripts, each session's from the oldest to the one that goes on.
+    pub fn transcripts(&self) -> Vec<PlannedFile> {
+        let mut files = Vec::new();
+        for (number, session) in self.sessions.iter().enumerate() {
+            let live = format!("{}/{}.jsonl", session.folder, session.stem);
+            let archives =
+                session.resets.iter().map(|reset| format!("{live}.reset.{}", names::time(*reset)));
+            for (file, path) in archives.chain([live.clone()]).enumerate() {
+                files.push(PlannedFile {
+                    path,
+                    session: session.id.clone(),
+                    place: (number, file),
+                });
+            }
+        }
+        files
+    }
+
+    /// Writes a transcript; `to` is the folder that all of them are written below.
+    pub fn write(
+        &self,
+        file: &PlannedFile,
+        to: &Path,
+        out: &mut dyn Write,
+    ) -> Result<Wrote, Failure> {
+        let Some(session) = self.sessions.get(file.place.0) else { return Ok(Wrote::default()) };
+        let Some(laying) = Laying::of(&self.tx, session.row)? else { return Ok(Wrote::default()) };
+        let parent = session.fork_of.as_ref().and_then(|parent| {
+            let name = (session.agent.clone(), parent.clone());
+            let parent = self.by_id.get(&name).and_then(|number| self.sessions.get(*number))?;
+            let path = to.join(&parent.folder).join(format!("{}.jsonl", parent.stem));
+            Some(path.to_string_lossy().into_owned())
+        });
+        let time = session.updated_at.or(session.started_at).unwrap_or(0);
+        let began = session.started_at.unwrap_or(time);
+        let time = if laying.layout.header.is_some() { time } else { began };
+        let head = Head {
+            id: &session.session_id,
+            time: &Timestamp(time).to_iso(),
+            parent: parent.as_deref(),
+            own: (session.is_native && !names::is_of(&session.stem, &session.id))
+                .then_some(&*session.id),
+            goes_on: file.place.1 > 0,
+        };
+        laying.write(&self.tx, file.place.1, &head, out)
+    }
+
+    /// The indexes: where each is written, and its keys.
+    pub fn indexes(&self) -> Result<Vec<(String, Fields)>> {
+        index::of(&self.tx, &self.sessions)
+    }
+}

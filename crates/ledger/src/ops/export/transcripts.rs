@@ -1,0 +1,59 @@
+//! The files of a session, byte for byte.
+
+use std::ops::ControlFlow;
+
+use crate::base::ids::{GenerationId, SessionRow};
+use crate::file::ledger::Ledger;
+use crate::truth::{spans, tails};
+use crate::{Error, Result};
+
+/// A file, or the rows of a database, that a session stands in.
+#[derive(Debug, Clone)]
+pub struct Transcript {
+    generation: GenerationId,
+    /// Its path below the agent's folder.
+    pub path: String,
+}
+
+/// The files of a session, the one that its agent would go on with first. Copies, archives and
+/// former names follow. Empty for a session that is known from elsewhere only.
+pub fn transcripts(ledger: &Ledger, session: SessionRow) -> Result<Vec<Transcript>> {
+    let mut statement = ledger.conn().prepare_cached(
+        "SELECT g.id, s.path
+           FROM session_sources ss
+           JOIN sources s ON s.id = ss.source
+           JOIN generations g ON g.id = s.generation
+          WHERE ss.session = ?1
+            AND s.refused IS NULL
+            AND ss.part IN ('transcript', 'agent', 'subagent')
+            AND (s.kind IN ('file', 'native') OR s.kind = 'rows' AND g.cursor > 0)
+          ORDER BY s.is_gone, g.mtime_ns DESC, s.id",
+    )?;
+    let transcripts = statement
+        .query_map([session], |row| {
+            let path = String::from_utf8_lossy(row.get_ref(1)?.as_blob()?).into_owned();
+            Ok(Transcript { generation: row.get(0)?, path })
+        })?
+        .collect::<Result<_, _>>()?;
+    Ok(transcripts)
+}
+
+impl Transcript {
+    /// Hands its bytes to `each`, piece by piece, until it has enough: those that `restore` would
+    /// write.
+    pub fn stream(
+        &self,
+        ledger: &Ledger,
+        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut has_enough = false;
+        let mut put = |part: &[u8]| {
+            has_enough = has_enough || each(part).is_break();
+            // Any error ends the reading; this one is taken back below.
+            if has_enough { Err(Error::Upgraded) } else { Ok(()) }
+        };
+        let read = spans::stream(ledger.conn(), self.generation, &mut put)
+            .and_then(|()| tails::stream(ledger.conn(), self.generation, &mut put));
+        if has_enough { Ok(()) } else { read }
+    }
+}

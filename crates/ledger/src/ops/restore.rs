@@ -1,0 +1,300 @@
+//! Gives collected files back, byte for byte; those that were compressed, decompressed; those that
+//! could not be decompressed to their end, also as they were. Only ever creates files: one that is
+//! there with the same bytes is fine, another one is left alone and named.
+
+mod file;
+mod names;
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use quipu_transcript::format;
+use rusqlite::Connection;
+
+use crate::base::ids::{GenerationId, SessionRow, SourceId};
+use crate::base::target::Target;
+use crate::file::ledger::Ledger;
+use crate::ops::forget::{BlankLines, Forgotten, Judge};
+use crate::read::query::complete::complete;
+use crate::read::query::{empty, find};
+use crate::wire::{MissingFile, RestoreReport, RestoredFile};
+use crate::{Error, Result, Trouble};
+pub(crate) use file::safe;
+use file::{Bytes, Written, write};
+use names::{Life, Names};
+
+/// What to give back.
+#[derive(Debug, Clone, Copy)]
+pub enum What<'a> {
+    /// Every file that was collected.
+    All,
+    /// The files of one session and of its sub-agents, by an unambiguous beginning of its id.
+    Session(&'a str),
+    /// The files of that name: a whole path, or the end of one (`MEMORY.md`, `cron/jobs.json`).
+    Source(&'a Path),
+}
+
+/// Which lives of a file to give back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Generations {
+    /// The newest one, under the file's own name.
+    Newest,
+    /// This one, under the file's own name.
+    Number(i64),
+    /// All of them; older ones as `<name>.generation-<number>`, or below `<format>.aside` where
+    /// that name is another file's or too long.
+    All,
+}
+
+/// What a compressed file is called behind the name that it is given back under.
+const COMPRESSED: &[u8] = b".zst";
+
+/// What the index in a database is called, below the database's own name.
+const INDEX: &str = "sessions.json";
+
+/// Writes files under `to/<format>/<path relative to its root>`.
+///
+/// What cannot be written is named in the report, and the rest goes on; files that are there already
+/// are counted. So the same call again completes what an earlier one began.
+pub fn restore(
+    ledger: &Ledger,
+    what: What<'_>,
+    to: &Path,
+    generations: Generations,
+) -> Result<RestoreReport> {
+    let conn = ledger.conn();
+    let sources = match what {
+        What::All => None,
+        What::Session(name) => {
+            Some(complete(ledger, &mut |conn| match find::session(conn, name) {
+                Err(Error::Empty { .. }) => empty::sources(conn, name),
+                session => sources_of(conn, session?),
+            })?)
+        }
+        What::Source(path) => Some(sources_at(conn, path)?),
+    };
+    let mut report = RestoreReport::default();
+    let mut names = Names::new(conn)?;
+    let mut target = None;
+    let forgotten = Forgotten::load(conn)?;
+    let mut statement = conn.prepare(
+        "SELECT s.id, s.format, s.root, s.path, g.id, g.number, g.mtime_ns, g.id = s.generation,
+                s.kind = 'rows', g.cursor > 0, s.first_path, coalesce(d.is_kept, 0)
+           FROM sources s JOIN generations g ON g.source = s.id
+           LEFT JOIN damaged d ON d.generation = g.id
+          WHERE s.refused IS NULL
+            AND (s.kind IN ('file', 'native')
+                 -- A database itself has no bytes; its sessions have, and its index may.
+                 OR s.kind = 'rows' AND (g.cursor > 0 OR d.is_kept OR EXISTS (
+                        SELECT 1 FROM indexes i WHERE i.source = s.id)))
+          ORDER BY s.id, g.number",
+    )?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let source: SourceId = row.get(0)?;
+        let format: String = row.get(1)?;
+        let root: Vec<u8> = row.get(2)?;
+        let path: Vec<u8> = row.get(3)?;
+        // Numbered before anything is left out, so that a root always has the same folder.
+        let folder = names.folder(&format, &root);
+        let (generation, number): (GenerationId, i64) = (row.get(4)?, row.get(5)?);
+        let is_newest: bool = row.get(7)?;
+        let is_wanted = match generations {
+            Generations::Newest => is_newest,
+            Generations::Number(wanted) => number == wanted,
+            Generations::All => true,
+        };
+        if !is_wanted || sources.as_ref().is_some_and(|sources| !sources.contains(&source)) {
+            continue;
+        }
+        let from_rows: bool = row.get(8)?;
+        let is_compressed =
+            !from_rows && format::by_name(&format).is_some_and(|f| f.is_compressed(&path));
+        let life = Life {
+            source,
+            format: &format,
+            root: &root,
+            path: &path,
+            number,
+            is_numbered: generations == Generations::All && !is_newest,
+            from_rows,
+            is_compressed,
+            has_lines: row.get(9)?,
+            is_damaged: row.get(11)?,
+        };
+        let was = String::from_utf8_lossy(&path).into_owned();
+        let places = match names.places(&folder, &life) {
+            Ok(places) => places,
+            Err(error) => {
+                report.leave_out(&to.join(&folder).join(&was), number, error)?;
+                continue;
+            }
+        };
+        let first_path: Vec<u8> = row.get(10)?;
+        let may_have_blanks = format::by_name(&format).is_some_and(|format| {
+            Judge::new(&forgotten, format, &format.origin(&first_path)).is_some()
+        });
+        for place in places {
+            let target = match &target {
+                Some(target) => target,
+                None => target.insert(Target::open(to).map_err(Error::io("open folder", to))?),
+            };
+            let whole = to.join(&place.path);
+            let mut blanks = BlankLines::default();
+            let of = (source, generation, place.bytes);
+            let bytes = match write(conn, of, row.get(6)?, (target, &place.path), &mut blanks) {
+                Ok(Written::Anew(bytes)) => bytes,
+                Ok(Written::There(_)) => {
+                    report.there += 1;
+                    continue;
+                }
+                Err(error) => {
+                    report.leave_out(&whole, number, error)?;
+                    continue;
+                }
+            };
+            let as_found = place.bytes == Bytes::AsFound;
+            let decompressed = is_compressed && !as_found;
+            report.files += 1;
+            report.decompressed += u64::from(decompressed);
+            report.as_found += u64::from(as_found);
+            report.bytes += bytes;
+            report.restored.push(RestoredFile {
+                path: whole.display().to_string(),
+                instead_of: place.instead_of.map(|name| to.join(name).display().to_string()),
+                format: format.clone(),
+                generation: number,
+                bytes,
+                decompressed,
+                as_found,
+                from_rows: from_rows && !as_found,
+                forgotten_lines: if may_have_blanks { blanks.count } else { 0 },
+            });
+        }
+    }
+    if let (Generations::Number(number), true) = (generations, report.is_empty()) {
+        return Err(Error::NoMatch { what: "generation", name: number.to_string() });
+    }
+    Ok(report)
+}
+
+impl RestoreReport {
+    /// Notes a file that cannot be given back, so that the rest can. What is wrong with more than
+    /// one file is an error: the ledger itself, or a full disk.
+    fn leave_out(&mut self, path: &Path, generation: i64, error: Error) -> Result<()> {
+        let path = path.display().to_string();
+        if error.trouble() == Trouble::Damaged {
+            let why = error.to_string();
+            self.damaged.push(MissingFile { path, generation, why });
+            return Ok(());
+        }
+        match error {
+            Error::Io { source, .. } if !is_full(&source) => {
+                let why = source.to_string();
+                self.skipped.push(MissingFile { path, generation, why });
+                Ok(())
+            }
+            error => Err(error),
+        }
+    }
+}
+
+/// Returns whether no file at all can be written any more.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Where a session's transcript is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InPlace {
+    /// The file.
+    pub path: PathBuf,
+    /// It was gone, and was written anew.
+    pub restored: bool,
+}
+
+/// Makes sure that a session's transcript is where its agent looks for it: one that is gone is
+/// written anew, one that is there is left alone. `None` if the session never had a file.
+pub fn put_back(ledger: &Ledger, session: SessionRow) -> Result<Option<InPlace>> {
+    complete(ledger, &mut |conn| put_back_from(conn, session))
+}
+
+fn put_back_from(conn: &Connection, session: SessionRow) -> Result<Option<InPlace>> {
+    let mut statement = conn.prepare(
+        "SELECT s.id, g.id, s.root, s.path, g.mtime_ns, s.format
+           FROM session_sources ss
+           JOIN sources s ON s.id = ss.source
+           JOIN generations g ON g.id = s.generation
+          WHERE ss.session = ?1 AND s.kind = 'file' AND s.refused IS NULL
+            AND ss.part IN ('transcript', 'agent')
+          ORDER BY s.is_gone, g.mtime_ns DESC",
+    )?;
+    let mut rows = statement.query([session])?;
+    while let Some(row) = rows.next()? {
+        let (root, path): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
+        let format: String = row.get(5)?;
+        if format::by_name(&format).is_some_and(|format| format.is_compressed(&path)) {
+            continue;
+        }
+        let (root, below) = (Path::new(OsStr::from_bytes(&root)), safe(&path)?);
+        let target = root.join(&below);
+        if target.symlink_metadata().is_ok() {
+            return Ok(Some(InPlace { path: target, restored: false }));
+        }
+        let of = (row.get(0)?, row.get(1)?, Bytes::Lines);
+        let blanks = &mut BlankLines::default();
+        let root = Target::open(root).map_err(Error::io("open folder", root))?;
+        let written = write(conn, of, row.get(4)?, (&root, &below), blanks)?;
+        let restored = matches!(written, Written::Anew(_));
+        return Ok(Some(InPlace { path: target, restored }));
+    }
+    Ok(None)
+}
+
+/// The sources of a session and of the sub-agents that work for it.
+pub(crate) fn sources_of(conn: &Connection, session: SessionRow) -> Result<Vec<SourceId>> {
+    let mut statement = conn.prepare(&format!(
+        "{} SELECT DISTINCT ss.source
+              FROM family JOIN session_sources ss ON ss.session = family.id
+             WHERE ss.part <> 'prompt_history'",
+        find::FAMILY
+    ))?;
+    Ok(statement.query_map([session], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
+/// The sources of that name, wherever they were; at least one.
+fn sources_at(conn: &Connection, name: &Path) -> Result<Vec<SourceId>> {
+    let mut statement = conn.prepare(
+        "SELECT id, root, path, first_path,
+                kind = 'rows' AND EXISTS (SELECT 1 FROM indexes i WHERE i.source = sources.id)
+           FROM sources
+          WHERE kind <> 'journal' AND generation IS NOT NULL AND refused IS NULL",
+    )?;
+    let mut found = Vec::new();
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let root = PathBuf::from(OsStr::from_bytes(
+            row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?,
+        ));
+        for column in [2, 3] {
+            let path = row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from)?;
+            let mut path = root.join(OsStr::from_bytes(path));
+            let mut is_named = path.ends_with(name);
+            if row.get(4)? {
+                // What a database says about keys has no file of its own; this is its name here.
+                path.push(INDEX);
+                is_named |= path.ends_with(name);
+            }
+            if is_named {
+                found.push(row.get(0)?);
+                break;
+            }
+        }
+    }
+    if found.is_empty() {
+        return Err(Error::NoMatch { what: "file", name: name.display().to_string() });
+    }
+    Ok(found)
+}

@@ -1,0 +1,380 @@
+//! What the ledger holds, what it left out and what is at risk. Looks at the disk, opens no source.
+
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use quipu_transcript::format::{FORMATS, Format, Part};
+use quipu_transcript::formats::native::Native;
+use rusqlite::{Connection, Rows};
+
+use crate::Result;
+use crate::base::clock;
+use crate::base::sidecar::log_length;
+use crate::collect::rows::databases;
+use crate::collect::{
+    Discovery, MOST_LINKS, MOST_NAMED, RootPath, RootState, absolute, discover, known, leave_out,
+    resolve, summarise,
+};
+use crate::file::ledger::Ledger;
+use crate::file::schema;
+use crate::ops::forget::{FORGOTTEN, Forgotten};
+use crate::ops::freshness::unprojected;
+use crate::read::search;
+use crate::truth::{damaged, indexes};
+use crate::wire::{
+    FormatStatus, LedgerStatus, OldestTranscript, PriorityStatus, RootStatus, SkippedFiles, Status,
+};
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// Says what the ledger holds, and what is under `roots` that it does not.
+pub fn status(ledger: &Ledger, roots: &[RootPath]) -> Result<Status> {
+    describe(ledger.conn(), ledger_status(ledger)?, roots)
+}
+
+/// Says what is under `roots`, as for an empty ledger at `path`. Creates nothing on disk.
+pub fn status_without_ledger(path: &Path, roots: &[RootPath]) -> Result<Status> {
+    let mut conn = Connection::open_in_memory()?;
+    let tx = conn.transaction()?;
+    schema::create_truth(&tx)?;
+    schema::create_projection(&tx)?;
+    tx.commit()?;
+    let ledger = LedgerStatus {
+        path: path.display().to_string(),
+        exists: false,
+        id: String::new(),
+        bytes: 0,
+        records: 0,
+        unprojected: 0,
+        schema: 0,
+    };
+    describe(&conn, ledger, roots)
+}
+
+fn describe(conn: &Connection, ledger: LedgerStatus, roots: &[RootPath]) -> Result<Status> {
+    let resolved = resolve(roots);
+    let known = known::all(conn)?;
+    let by_path = known::by_path(&known);
+    let mut discovery = discover(&resolved, &|root, path| {
+        by_path.contains_key(&(root.format.name(), root.path.as_os_str().as_bytes(), path))
+    });
+    let forgotten = Forgotten::load(conn)?;
+    leave_out(&forgotten, &resolved, &mut discovery);
+    discovery.skip_unreadable(&resolved);
+    let unknown = unknown_types(conn)?;
+    let mut formats = Vec::new();
+    for format in FORMATS {
+        let mut status = format_status(conn, *format, roots, &resolved, &discovery, &unknown)?;
+        status.damaged.append(&mut damaged_indexes(conn, *format, &known, &forgotten)?);
+        formats.push(status);
+    }
+    // Most ledgers hold no sessions of their own.
+    let own = format_status(conn, &Native, roots, &resolved, &discovery, &unknown)?;
+    if own.records > 0 {
+        formats.push(own);
+    }
+    let (partly_indexed, too_long) = search::in_part(conn)?;
+    Ok(Status {
+        ledger,
+        formats,
+        problems: counts(conn, "SELECT kind, count(*) FROM problems GROUP BY kind", [])?,
+        partly_indexed,
+        too_long,
+        absent_records: count(conn, "SELECT count(*) FROM absent")?,
+        provisional: count(conn, "SELECT count(*) FROM entries WHERE id < 0")?,
+        not_kept: count(conn, "SELECT count(*) FROM damaged WHERE NOT is_kept")?,
+    })
+}
+
+fn ledger_status(ledger: &Ledger) -> Result<LedgerStatus> {
+    let conn = ledger.conn();
+    let length = std::fs::metadata(ledger.path()).map_or(0, |meta| meta.len());
+    Ok(LedgerStatus {
+        path: ledger.path().display().to_string(),
+        exists: true,
+        id: conn.query_row("SELECT ledger_id FROM ledger", [], |row| row.get(0))?,
+        bytes: length + log_length(ledger.path()),
+        records: count(
+            conn,
+            "SELECT coalesce(sum(g.records), 0)
+               FROM generations g JOIN sources s ON s.id = g.source WHERE s.kind <> 'journal'",
+        )?,
+        unprojected: unprojected(ledger)?,
+        schema: conn.query_row("PRAGMA user_version", [], |row| row.get(0))?,
+    })
+}
+
+fn format_status(
+    conn: &Connection,
+    format: &'static dyn Format,
+    roots: &[RootPath],
+    resolved: &[RootPath],
+    discovery: &Discovery,
+    unknown: &UnknownTypes,
+) -> Result<FormatStatus> {
+    let name = format.name();
+    let is_ours = |index: usize| roots.get(index).is_some_and(|root| root.format.name() == name);
+    let mut skipped = summarise(roots, &discovery.skipped, MOST_LINKS);
+    skipped.retain(|skipped| skipped.format == name);
+    skipped.append(&mut refused(conn, name)?);
+    let (database_files, mut unread) = databases::all(conn, name)?;
+    skipped.append(&mut unread);
+    let (sources, records, bytes, gone, rewritten, database_sessions, databases) = conn.query_row(
+        "SELECT count(DISTINCT CASE WHEN s.kind IN ('file', 'native') THEN s.id END),
+                coalesce(sum(g.records), 0),
+                coalesce(sum(CASE WHEN g.id = s.generation THEN g.cursor + g.tail_length
+                    + coalesce((SELECT length FROM indexes i WHERE i.source = s.id), 0)
+                    + coalesce((SELECT length FROM damaged d
+                                 WHERE d.generation = g.id AND is_kept), 0) END), 0),
+                count(DISTINCT CASE WHEN s.is_gone THEN s.id END),
+                count(DISTINCT CASE WHEN g.number > 1 THEN s.id END),
+                count(DISTINCT CASE WHEN s.kind = 'rows' AND (g.cursor > 0 OR d.why <> '')
+                                    THEN s.id END),
+                count(DISTINCT CASE WHEN s.kind = 'rows' AND g.cursor = 0 AND d.why IS NULL
+                                    THEN s.id END)
+           FROM sources s JOIN generations g ON g.source = s.id
+           LEFT JOIN damaged d ON d.generation = g.id
+          WHERE s.kind <> 'journal' AND s.format = ?1 AND s.refused IS NULL",
+        [name],
+        |row| {
+            let number = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
+            let (sources, records, bytes) = (number(0)?, number(1)?, number(2)?);
+            Ok((sources, records, bytes, number(3)?, number(4)?, number(5)?, number(6)?))
+        },
+    )?;
+    let states = counts(
+        conn,
+        "SELECT state, count(*) FROM sessions WHERE format = ?1 GROUP BY state",
+        [name],
+    )?;
+    let subagents: i64 = conn.query_row(
+        "SELECT count(*) FROM sessions WHERE format = ?1 AND part = 'subagent'",
+        [name],
+        |row| row.get(0),
+    )?;
+    Ok(FormatStatus {
+        format: name.to_owned(),
+        title: format.title().to_owned(),
+        roots: discovery
+            .roots
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| is_ours(*index))
+            .filter_map(|(index, state)| {
+                Some(RootStatus {
+                    path: roots.get(index)?.path.display().to_string(),
+                    state: match state {
+                        RootState::Walked => "collected",
+                        RootState::Absent => "absent",
+                        RootState::Twin => "twin",
+                        RootState::Unreadable => "unreadable",
+                    }
+                    .to_owned(),
+                })
+            })
+            .collect(),
+        sessions: states.values().sum(),
+        subagents: subagents.cast_unsigned(),
+        states,
+        sources,
+        databases,
+        database_sessions,
+        database_files,
+        warnings: databases::newer(conn, name)?,
+        records,
+        bytes,
+        priorities: priorities(conn, format)?,
+        skipped,
+        damaged: damaged(conn, name)?,
+        unknown_types: unknown.get(name).cloned().unwrap_or_default(),
+        forgotten: conn.query_row(
+            "SELECT count(*) FROM forgotten WHERE format = ?1",
+            [name],
+            |row| row.get::<_, i64>(0).map(i64::cast_unsigned),
+        )?,
+        gone,
+        rewritten,
+        oldest: oldest(format, resolved, discovery),
+    })
+}
+
+/// What is kept of each priority, the most important first.
+fn priorities(conn: &Connection, format: &dyn Format) -> Result<Vec<PriorityStatus>> {
+    let mut statement = conn.prepare(
+        "SELECT s.first_path,
+                sum(g.records),
+                sum(CASE WHEN g.id = s.generation THEN g.cursor + g.tail_length
+                    + coalesce((SELECT length FROM indexes i WHERE i.source = s.id), 0)
+                    + coalesce((SELECT length FROM damaged d
+                                 WHERE d.generation = g.id AND is_kept), 0) ELSE 0 END),
+                s.kind <> 'rows'
+           FROM sources s JOIN generations g ON g.source = s.id
+          WHERE s.kind <> 'journal' AND s.format = ?1 AND s.refused IS NULL
+          GROUP BY s.id",
+    )?;
+    let mut rows = statement.query([format.name()])?;
+    let mut priorities: BTreeMap<u8, PriorityStatus> = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let path = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+        let priority = format.origin(path).part.priority();
+        let group = priorities.entry(priority).or_insert_with(|| PriorityStatus {
+            priority,
+            sources: 0,
+            database_sources: 0,
+            records: 0,
+            bytes: 0,
+        });
+        let is_file: bool = row.get(3)?;
+        let is_database = format.origin(path).part == Part::Database;
+        group.sources += u64::from(is_file);
+        group.database_sources += u64::from(!is_file && !is_database);
+        group.records += row.get::<_, i64>(1)?.cast_unsigned();
+        group.bytes += row.get::<_, i64>(2)?.cast_unsigned();
+    }
+    Ok(priorities.into_values().collect())
+}
+
+/// Files of unknown names in which nothing was found, and databases that cannot be read.
+fn refused(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
+    let mut statement = conn.prepare(
+        "SELECT refused, path, 0 FROM sources
+          WHERE format = ?1 AND refused IS NOT NULL AND refused <> ?2 AND is_gone = 0
+          ORDER BY refused, path",
+    )?;
+    grouped(format, statement.query([format, FORGOTTEN])?)
+}
+
+/// Compressed files, and archives in databases, that cannot be decompressed to their end.
+fn damaged(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
+    let mut groups = Vec::new();
+    for is_kept in [true, false] {
+        let mut statement = conn.prepare(
+            "SELECT d.why, s.path, s.kind = 'rows'
+               FROM damaged d JOIN sources s ON s.generation = d.generation
+              WHERE s.format = ?1 AND s.refused IS NULL AND d.is_kept = ?2
+              ORDER BY s.kind, d.why, s.path",
+        )?;
+        let mut found = grouped(format, statement.query((format, is_kept))?)?;
+        for group in &mut found {
+            group.reason = damaged::text(&group.reason, is_kept);
+        }
+        groups.append(&mut found);
+    }
+    Ok(groups)
+}
+
+/// Indexes that make no sense, each by itself: what they said last is kept.
+fn damaged_indexes(
+    conn: &Connection,
+    format: &dyn Format,
+    known: &[known::Known],
+    forgotten: &Forgotten,
+) -> Result<Vec<SkippedFiles>> {
+    let damaged = indexes::damaged(conn, known, forgotten)?.into_iter();
+    Ok(damaged
+        .filter(|(known, _)| known.format == format.name())
+        .map(|(known, why)| SkippedFiles {
+            format: known.format.clone(),
+            reason: format!("an index that cannot be read: {why}"),
+            files: 1,
+            folders: 0,
+            paths: vec![String::from_utf8_lossy(&known.path).into_owned()],
+            in_database: false,
+        })
+        .collect())
+}
+
+/// Groups rows of a reason, a path, and whether that is in a database; those of a group follow one
+/// another.
+fn grouped(format: &str, mut rows: Rows<'_>) -> Result<Vec<SkippedFiles>> {
+    let mut groups: Vec<SkippedFiles> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (reason, in_database): (String, bool) = (row.get(0)?, row.get(2)?);
+        let path = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+        let path = String::from_utf8_lossy(path).into_owned();
+        match groups.last_mut() {
+            Some(group) if (&group.reason, group.in_database) == (&reason, in_database) => {
+                group.files += 1;
+                if group.paths.len() < MOST_NAMED {
+                    group.paths.push(path);
+                }
+            }
+            _ => groups.push(SkippedFiles {
+                format: format.to_owned(),
+                reason,
+                files: 1,
+                folders: 0,
+                paths: vec![path],
+                in_database,
+            }),
+        }
+    }
+    Ok(groups)
+}
+
+/// The transcript that the agent's clean-up would take first.
+fn oldest(
+    format: &dyn Format,
+    roots: &[RootPath],
+    discovery: &Discovery,
+) -> Option<OldestTranscript> {
+    let found = discovery
+        .found
+        .iter()
+        .filter(|found| {
+            roots.get(found.root).is_some_and(|root| root.format.name() == format.name())
+        })
+        .filter(|found| found.part.is_transcript() && !found.is_left_out)
+        .min_by_key(|found| found.stat.mtime_ns)?;
+    let root = roots.get(found.root)?;
+    let modified_at = found.stat.mtime_ns / 1_000_000;
+    let age = clock::now_ms().saturating_sub(modified_at).max(0) / DAY_MS;
+    let days = root.retention.days(format);
+    Some(OldestTranscript {
+        path: absolute(&root.path, &found.path).display().to_string(),
+        modified_at,
+        days_left: days.map(|days| i64::from(days) - age),
+        cleanup_days: days,
+        cleanup_from: root.retention.from().to_owned(),
+    })
+}
+
+fn count(conn: &Connection, sql: &str) -> Result<u64> {
+    let count: i64 = conn.query_row(sql, [], |row| row.get(0))?;
+    Ok(count.cast_unsigned())
+}
+
+/// For each format how many entries there are of each type that is not known.
+type UnknownTypes = BTreeMap<String, BTreeMap<String, u64>>;
+
+/// All entries are gone through for it, so it is done once, and not at all where all are known.
+fn unknown_types(conn: &Connection) -> Result<UnknownTypes> {
+    let mut statement = conn.prepare(
+        "SELECT s.format, k.type, count(*)
+           FROM entry_rows e
+           CROSS JOIN kinds k ON k.id = e.kind
+           CROSS JOIN sessions s ON s.id = e.session
+          WHERE EXISTS (SELECT 1 FROM kinds WHERE is_known = 0)
+            AND e.kind IN (SELECT id FROM kinds WHERE is_known = 0)
+          GROUP BY s.format, k.type",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut unknown = UnknownTypes::new();
+    while let Some(row) = rows.next()? {
+        let count: i64 = row.get(2)?;
+        unknown.entry(row.get(0)?).or_default().insert(row.get(1)?, count.cast_unsigned());
+    }
+    Ok(unknown)
+}
+
+fn counts(
+    conn: &Connection,
+    sql: &str,
+    parameters: impl rusqlite::Params,
+) -> Result<BTreeMap<String, u64>> {
+    let mut statement = conn.prepare(sql)?;
+    Ok(statement
+        .query_map(parameters, |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?
+        .collect::<Result<_, _>>()?)
+}

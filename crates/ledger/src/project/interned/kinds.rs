@@ -1,0 +1,148 @@
+//! What entries have in common: type, role and marks, stored once for all entries that share them.
+
+use std::borrow::Cow;
+
+use foldhash::HashMap;
+use quipu_transcript::entry::{Marks, Role};
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::Result;
+use crate::base::ids::EntryId;
+
+/// The type, role and marks of an entry.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Kind {
+    pub(crate) type_name: Cow<'static, str>,
+    pub(crate) role: Option<Role>,
+    /// This version understands the type.
+    pub(crate) is_known: bool,
+    pub(crate) is_meta: bool,
+    pub(crate) is_sidechain: bool,
+    pub(crate) is_mirror: bool,
+    pub(crate) is_error: bool,
+    pub(crate) is_side: bool,
+    pub(crate) is_summary: bool,
+}
+
+impl Kind {
+    pub(crate) fn new(
+        type_name: Cow<'static, str>,
+        is_known: bool,
+        role: Option<Role>,
+        marks: &Marks,
+    ) -> Kind {
+        Kind {
+            type_name,
+            role,
+            is_known,
+            is_meta: marks.is_meta,
+            is_sidechain: marks.is_sidechain,
+            is_mirror: marks.is_mirror,
+            is_error: marks.is_error,
+            is_side: marks.is_side,
+            is_summary: marks.is_compact_summary,
+        }
+    }
+}
+
+/// A kind's number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KindId(i64);
+
+impl rusqlite::ToSql for KindId {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        Ok(self.0.into())
+    }
+}
+
+/// So many kinds are kept in memory: types are whatever a transcript says.
+const MOST_REMEMBERED: usize = 1024;
+
+/// The kinds that were met since the fold began.
+#[derive(Debug, Default)]
+pub(crate) struct Kinds {
+    known: HashMap<Kind, KindId>,
+}
+
+impl Kinds {
+    /// The number of a kind. Numbered when it is first met, so that a rebuild numbers it alike.
+    pub(crate) fn number(&mut self, conn: &Connection, kind: &Kind) -> Result<KindId> {
+        if let Some(id) = self.known.get(kind) {
+            return Ok(*id);
+        }
+        let id = match find(conn, kind)? {
+            Some(id) => id,
+            None => {
+                let next = conn
+                    .prepare_cached("SELECT coalesce(max(id), 0) + 1 FROM kinds WHERE id > 0")?
+                    .query_row([], |row| row.get(0))?;
+                insert(conn, next, kind)?;
+                next
+            }
+        };
+        if self.known.len() >= MOST_REMEMBERED {
+            self.known.clear();
+        }
+        self.known.insert(kind.clone(), KindId(id));
+        Ok(KindId(id))
+    }
+}
+
+/// Adds the kind of a provisional entry, which is its own.
+pub(crate) fn add_provisional(conn: &Connection, entry: EntryId, kind: &Kind) -> Result<KindId> {
+    insert(conn, entry.0, kind)?;
+    Ok(KindId(entry.0))
+}
+
+/// Removes the kind of a provisional entry.
+pub(crate) fn remove_provisional(conn: &Connection, entry: EntryId) -> Result<()> {
+    conn.prepare_cached("DELETE FROM kinds WHERE id = ?1 AND id < 0")?.execute([entry])?;
+    Ok(())
+}
+
+fn find(conn: &Connection, kind: &Kind) -> Result<Option<i64>> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT id FROM kinds
+              WHERE id > 0 AND type = ?1 AND role = ?2 AND is_known = ?3 AND is_meta = ?4
+                AND is_sidechain = ?5 AND is_mirror = ?6 AND is_error = ?7 AND is_side = ?8
+                AND is_summary = ?9",
+        )?
+        .query_row(
+            (
+                &kind.type_name,
+                kind.role.map_or("", Role::as_str),
+                kind.is_known,
+                kind.is_meta,
+                kind.is_sidechain,
+                kind.is_mirror,
+                kind.is_error,
+                kind.is_side,
+                kind.is_summary,
+            ),
+            |row| row.get(0),
+        )
+        .optional()?)
+}
+
+fn insert(conn: &Connection, id: i64, kind: &Kind) -> Result<()> {
+    conn.prepare_cached(
+        "INSERT INTO kinds
+            (id, type, role, is_known, is_meta, is_sidechain, is_mirror, is_error, is_side,
+             is_summary)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+    )?
+    .execute((
+        id,
+        &kind.type_name,
+        kind.role.map_or("", Role::as_str),
+        kind.is_known,
+        kind.is_meta,
+        kind.is_sidechain,
+        kind.is_mirror,
+        kind.is_error,
+        kind.is_side,
+        kind.is_summary,
+    ))?;
+    Ok(())
+}

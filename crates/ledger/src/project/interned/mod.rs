@@ -1,0 +1,5 @@
+//! Names that repeat in most rows, stored once each: types of entries, tools, targets of calls.
+
+pub(crate) mod kinds;
+pub(crate) mod targets;
+pub(crate) mod tools;

@@ -1,0 +1,174 @@
+//! The counted bills added up by quarters of an hour, so that a report over a large ledger reads
+//! thousands of rows instead of millions.
+//!
+//! Sums are kept by differences: whatever changes a bill says what it was and what it is now. All of
+//! them are whole numbers, so that they come out the same in whichever order they were made.
+
+use foldhash::HashMap;
+use quipu_transcript::entry::Usage;
+use quipu_transcript::prices::prompt_over;
+use rusqlite::Connection;
+
+use super::usage::tokens;
+use crate::Result;
+use crate::base::ids::SessionRow;
+
+/// A quarter of an hour, in milliseconds.
+pub(crate) const QUARTER: i64 = 15 * 60 * 1000;
+
+/// A bill, as far as sums know of it.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) session: SessionRow,
+    pub(crate) model: i64,
+    pub(crate) time: Option<i64>,
+    pub(crate) usage: Usage,
+}
+
+/// What bills of one sum have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key {
+    pub(crate) quarter: i64,
+    pub(crate) session: SessionRow,
+    pub(crate) model: i64,
+    pub(crate) is_fast: bool,
+    pub(crate) prompt_over: u64,
+    pub(crate) is_recorded: bool,
+}
+
+/// Responses, input, output, cache read, cache write, of that for an hour, billionths of dollars.
+pub(crate) type Sums = [i64; 7];
+
+/// How sums changed since they were last written.
+#[derive(Debug, Default)]
+pub(crate) struct Quarters {
+    changes: HashMap<Key, Sums>,
+}
+
+impl Quarters {
+    /// A bill counts now.
+    pub(crate) fn add(&mut self, slot: &Slot) {
+        self.change(slot, 1);
+    }
+
+    /// A bill does not count any more.
+    pub(crate) fn take(&mut self, slot: &Slot) {
+        self.change(slot, -1);
+    }
+
+    fn change(&mut self, slot: &Slot, sign: i64) {
+        let sums = self.changes.entry(key(slot)).or_default();
+        for (sum, part) in sums.iter_mut().zip(parts(&slot.usage)) {
+            *sum = sum.saturating_add(part * sign);
+        }
+    }
+
+    /// The changes, by what they change.
+    pub(crate) fn take_changes(&mut self) -> HashMap<Key, Sums> {
+        self.changes.drain().filter(|(_, sums)| *sums != Sums::default()).collect()
+    }
+
+    /// Writes the changes. Sums of nothing are removed.
+    pub(crate) fn save(&mut self, conn: &Connection) -> Result<()> {
+        let mut changes: Vec<(Key, Sums)> = self.take_changes().into_iter().collect();
+        if changes.is_empty() {
+            return Ok(());
+        }
+        changes.sort_unstable();
+        let mut add = conn.prepare_cached(
+            "INSERT INTO usage_quarters VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+             ON CONFLICT DO UPDATE SET
+                responses = responses + ?7, input = input + ?8, output = output + ?9,
+                cache_read = cache_read + ?10, cache_write = cache_write + ?11,
+                cache_write_1h = cache_write_1h + ?12, cost_nano_usd = cost_nano_usd + ?13",
+        )?;
+        let mut remove = conn.prepare_cached(
+            "DELETE FROM usage_quarters
+              WHERE quarter = ?1 AND session = ?2 AND model = ?3 AND is_fast = ?4
+                AND prompt_over = ?5 AND is_recorded = ?6 AND responses = 0",
+        )?;
+        for (key, [responses, input, output, cache_read, cache_write, for_hour, cost]) in changes {
+            let Key { quarter, session, model, is_fast, is_recorded, .. } = key;
+            let over = key.prompt_over.cast_signed();
+            add.execute((
+                quarter,
+                session,
+                model,
+                is_fast,
+                over,
+                is_recorded,
+                responses,
+                input,
+                output,
+                cache_read,
+                cache_write,
+                for_hour,
+                cost,
+            ))?;
+            // Only what became less can have become nothing.
+            if responses <= 0 {
+                remove.execute((quarter, session, model, is_fast, over, is_recorded))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn key(slot: &Slot) -> Key {
+    let usage = &slot.usage;
+    let prompt = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
+    Key {
+        quarter: slot.time.map_or(0, |time| time.saturating_sub(time.rem_euclid(QUARTER))),
+        session: slot.session,
+        model: slot.model,
+        is_fast: usage.is_fast,
+        prompt_over: prompt_over(prompt),
+        is_recorded: usage.cost_usd.is_some(),
+    }
+}
+
+fn parts(usage: &Usage) -> Sums {
+    [
+        1,
+        tokens(usage.input),
+        tokens(usage.output),
+        tokens(usage.cache_read),
+        tokens(usage.cache_write),
+        tokens(usage.cache_write_1h),
+        billionths(usage.cost_usd),
+    ]
+}
+
+/// No response costs more than this. Larger costs are nonsense, and sums of them must not leave the
+/// range of SQLite's integers.
+const MOST_DOLLARS: f64 = 1000.0;
+
+fn billionths(cost: Option<f64>) -> i64 {
+    (cost.unwrap_or(0.0).clamp(0.0, MOST_DOLLARS) * 1e9).round() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absurd_costs_stay_in_range() {
+        let shown =
+            [None, Some(0.25), Some(-1.0), Some(f64::NAN), Some(f64::INFINITY), Some(1e300)]
+                .map(billionths);
+        assert_eq!(shown, [0, 250_000_000, 0, 0, 1_000_000_000_000, 1_000_000_000_000]);
+    }
+
+    #[test]
+    fn quarters_begin_on_the_quarter() {
+        let quarter = |time| {
+            let slot = Slot { session: SessionRow(1), model: 1, time, usage: Usage::default() };
+            key(&slot).quarter
+        };
+        assert_eq!(quarter(None), 0);
+        assert_eq!(quarter(Some(QUARTER)), QUARTER);
+        assert_eq!(quarter(Some(2 * QUARTER - 1)), QUARTER);
+        assert_eq!(quarter(Some(-1)), -QUARTER);
+        assert_eq!(quarter(Some(i64::MIN)), i64::MIN);
+    }
+}

@@ -1,0 +1,4 @@
+//! Answers out of the projection: queries and search.
+
+pub(crate) mod query;
+pub(crate) mod search;

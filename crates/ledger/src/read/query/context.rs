@@ -1,0 +1,314 @@
+//! What a model should see for a leaf of a session.
+//!
+//! The answer is the one that the session's own reader would give, so it is made from the lines of
+//! one life of one file (or database session) as they stand there, not from the union of all that was
+//! ever collected of the session. Which one: the live transcript as it was last seen, or, once that
+//! is gone, what became of it. An entry that is not in there is looked for in the other files and in
+//! earlier lives, so that every branch that was ever written can be looked at.
+
+mod recent;
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use quipu_transcript::context::{At, Context, Plan, Rules, Session, pairing};
+use quipu_transcript::format::{self, Archive};
+use quipu_transcript::record::DECODE_LIMIT;
+use quipu_transcript::shorten::Shortened;
+use rusqlite::Connection;
+
+use crate::base::ids::{GenerationId, SessionRow};
+use crate::file::ledger::Ledger;
+use crate::file::snapshot::Snapshot;
+use crate::truth::{spans, tails};
+use crate::{Error, Result};
+
+/// A transcript up to this size is kept in memory between the two times that it is read.
+const KEPT: u64 = 64 << 20;
+
+/// What a model should see, and what had to be done for it.
+#[derive(Debug, Clone)]
+pub struct SessionContext {
+    /// The context, with tool calls and their results paired.
+    pub context: Context,
+    /// What pairing changed.
+    pub repairs: pairing::Repairs,
+    /// Messages whose long texts are cut, because their lines are longer than [`DECODE_LIMIT`].
+    pub cut: usize,
+}
+
+/// The context of a session for the entry `leaf`, or for the leaf that the format's own rule finds.
+pub fn context(ledger: &Ledger, session: SessionRow, leaf: Option<&str>) -> Result<SessionContext> {
+    // One moment of the ledger: lives and their bytes have to fit.
+    let conn = ledger.conn();
+    let _snapshot = Snapshot::of(conn)?;
+    let at = leaf.map_or(At::Leaf, At::Entry);
+    let lives = lives(conn, session)?;
+    for (place, life) in lives.iter().enumerate() {
+        let recent = match at {
+            At::Leaf if place == 0 => recent::context(conn, life, session)?,
+            _ => None,
+        };
+        let context = match recent {
+            Some(context) => Some((context, 0)),
+            None => life.context(conn, at)?,
+        };
+        if let Some((context, cut)) = context {
+            let Context { messages, .. } = context;
+            let (messages, repairs) = pairing::pair(messages);
+            return Ok(SessionContext { context: Context { messages, ..context }, repairs, cut });
+        }
+    }
+    Err(match leaf {
+        Some(leaf) if !lives.is_empty() => {
+            Error::NoMatch { what: "entry of the session", name: leaf.to_owned() }
+        }
+        _ => {
+            let id = "SELECT session_id FROM sessions WHERE id = ?1";
+            let name = conn.query_row(id, [session], |row| row.get(0))?;
+            Error::NoMatch { what: "transcript of session", name }
+        }
+    })
+}
+
+/// One life of a file that holds the session.
+pub(crate) struct Life {
+    generation: GenerationId,
+    pub(crate) rules: Rules,
+    size: u64,
+}
+
+/// The lives of a session's transcripts, the one that counts first.
+pub(crate) fn lives(conn: &Connection, session: SessionRow) -> Result<Vec<Life>> {
+    let mut statement = conn.prepare(
+        "SELECT g.id, s.format, s.kind, s.path, s.is_gone, g.mtime_ns, g.id IS s.generation,
+                g.cursor + g.tail_length
+           FROM session_sources ss
+           JOIN sources s ON s.id = ss.source
+           JOIN generations g ON g.source = s.id
+          WHERE ss.session = ?1 AND s.refused IS NULL AND s.kind <> 'journal'
+            AND ss.part IN ('transcript', 'agent', 'subagent')",
+    )?;
+    let mut rows = statement.query([session])?;
+    let mut lives = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (format, kind): (String, String) = (row.get(1)?, row.get(2)?);
+        let path: Vec<u8> = row.get(3)?;
+        let read_by = format::by_name(&format);
+        let archive = read_by.and_then(|format| format.origin(&path).archive);
+        let (is_gone, mtime): (bool, i64) = (row.get(4)?, row.get(5)?);
+        let is_newest: bool = row.get(6)?;
+        let generation: GenerationId = row.get(0)?;
+        // What was moved into a database goes on there.
+        let is_file = kind == "file";
+        let put_aside = match archive {
+            None => 0,
+            Some(Archive::Deleted | Archive::Reset | Archive::Imported | Archive::Cold) => 1,
+            Some(Archive::Backup) => 2,
+        };
+        let order = (!is_newest, put_aside, is_gone, is_file, Reverse((mtime, generation)));
+        let rules = read_by.map_or(Rules::OpenClaw, |format| format.rules());
+        let size = row.get::<_, i64>(7)?.cast_unsigned();
+        lives.push((order, Life { generation, rules, size }));
+    }
+    lives.sort_by_key(|(order, _)| *order);
+    Ok(lives.into_iter().map(|(_, life)| life).filter(|life| life.size > 0).collect())
+}
+
+impl Life {
+    /// The context as these lines give it, and how many of its messages are cut; `None` if the entry
+    /// is not among them.
+    fn context(&self, conn: &Connection, at: At<'_>) -> Result<Option<(Context, usize)>> {
+        if self.size <= KEPT {
+            return self.context_at_once(conn, at);
+        }
+        let mut session = Session::new(self.rules);
+        let mut long = Vec::new();
+        self.split(conn, DECODE_LIMIT, &mut |line, is_cut| {
+            if is_cut {
+                long.push(session.lines());
+            }
+            session.push(&String::from_utf8_lossy(line));
+        })?;
+        let Some(plan) = session.plan(at) else { return Ok(None) };
+        drop(session);
+        let cut = cut(&plan, &long);
+        let lines = self.wanted(conn, &plan)?;
+        Ok(Some((plan.fill(&|line| lines.get(&line).map(String::as_str)), cut)))
+    }
+
+    /// The same, of lines that fit into memory.
+    fn context_at_once(&self, conn: &Connection, at: At<'_>) -> Result<Option<(Context, usize)>> {
+        let mut bytes = Vec::with_capacity(usize::try_from(self.size).unwrap_or_default());
+        let mut take = |part: &[u8]| {
+            bytes.extend_from_slice(part);
+            Ok(())
+        };
+        spans::stream(conn, self.generation, &mut take)?;
+        tails::stream(conn, self.generation, &mut take)?;
+        // What is no text becomes some, line by line: a letter that is cut off spoils no newline.
+        let text = text(bytes);
+        let text = text.strip_suffix('\n').unwrap_or(&text);
+        let mut lines: Vec<&str> =
+            if text.is_empty() { Vec::new() } else { text.split('\n').collect() };
+        // One at most: two do not fit.
+        let long = lines.iter().position(|line| line.len() > DECODE_LIMIT);
+        let short = long.and_then(|long| lines.get(long)).map(|line| shorten(line));
+        if let Some(place) = long.and_then(|long| lines.get_mut(long)) {
+            *place = short.as_deref().unwrap_or_default();
+        }
+        let mut session = Session::new(self.rules);
+        session.extend(&lines);
+        let plan = session.plan(at);
+        Ok(plan.map(|plan| {
+            let cut = cut(&plan, long.as_slice());
+            (plan.fill(&|line| lines.get(line).copied()), cut)
+        }))
+    }
+
+    /// The lines that a plan wants, by number.
+    fn wanted(&self, conn: &Connection, plan: &Plan) -> Result<HashMap<usize, String>> {
+        let mut wanted: HashMap<usize, String> =
+            plan.lines().map(|line| (line, String::new())).collect();
+        let mut number = 0;
+        self.split(conn, DECODE_LIMIT, &mut |line, _| {
+            if let Some(place) = wanted.get_mut(&number) {
+                *place = String::from_utf8_lossy(line).into_owned();
+            }
+            number += 1;
+        })?;
+        Ok(wanted)
+    }
+
+    /// Hands every line to `each`, the last one also if it has no end.
+    pub(crate) fn lines(&self, conn: &Connection, each: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.split(conn, usize::MAX, &mut |line, _| each(line))
+    }
+
+    /// Hands every line to `each`, one above `longest` with its strings shortened and `true`.
+    fn split(
+        &self,
+        conn: &Connection,
+        longest: usize,
+        each: &mut dyn FnMut(&[u8], bool),
+    ) -> Result<()> {
+        let mut lines = Splitter::new(longest);
+        let mut take = |part: &[u8]| {
+            lines.take(part, each);
+            Ok(())
+        };
+        spans::stream(conn, self.generation, &mut take)?;
+        tails::stream(conn, self.generation, &mut take)?;
+        lines.end_last(each);
+        Ok(())
+    }
+}
+
+/// Puts lines together from pieces.
+struct Splitter {
+    longest: usize,
+    /// A line without its end.
+    held: Vec<u8>,
+    /// The same, once it is longer than a line may be.
+    short: Option<Shortened>,
+    /// How many bytes were held at most.
+    most: usize,
+}
+
+impl Splitter {
+    fn new(longest: usize) -> Splitter {
+        Splitter { longest, held: Vec::new(), short: None, most: 0 }
+    }
+
+    fn take(&mut self, mut part: &[u8], each: &mut dyn FnMut(&[u8], bool)) {
+        while let Some(end) = memchr::memchr(b'\n', part) {
+            let (line, further) = part.split_at(end);
+            if self.held.is_empty() && self.short.is_none() && line.len() <= self.longest {
+                each(line, false);
+            } else {
+                self.hold(line);
+                self.end(each);
+            }
+            part = further.get(1..).unwrap_or_default();
+        }
+        self.hold(part);
+    }
+
+    /// Adds to the line that has no end yet.
+    fn hold(&mut self, part: &[u8]) {
+        match &mut self.short {
+            Some(short) => short.push(part),
+            None => {
+                self.held.extend_from_slice(part);
+                if self.held.len() > self.longest {
+                    self.most = self.most.max(self.held.len());
+                    let mut short = Shortened::default();
+                    short.push(&std::mem::take(&mut self.held));
+                    self.short = Some(short);
+                }
+            }
+        }
+        self.most = self.most.max(self.held.len() + self.short.as_ref().map_or(0, Shortened::len));
+    }
+
+    fn end(&mut self, each: &mut dyn FnMut(&[u8], bool)) {
+        match self.short.take() {
+            Some(short) => each(&short.finish(), true),
+            None => each(&self.held, false),
+        }
+        self.held.clear();
+    }
+
+    /// Ends the last line, if it has no newline.
+    fn end_last(&mut self, each: &mut dyn FnMut(&[u8], bool)) {
+        if !self.held.is_empty() || self.short.is_some() {
+            self.end(each);
+        }
+    }
+}
+
+/// Of the lines that a plan wants, how many are too long to be held.
+fn cut(plan: &Plan, long: &[usize]) -> usize {
+    plan.lines().filter(|line| long.binary_search(line).is_ok()).count()
+}
+
+/// Returns a line with its long strings cut.
+fn shorten(line: &str) -> String {
+    let mut short = Shortened::default();
+    short.push(line.as_bytes());
+    text(short.finish())
+}
+
+/// Bytes as text; what is none becomes some.
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use quipu_transcript::record::OVERSIZE_HEAD;
+
+    use super::*;
+
+    /// What is held of a line does not grow with it.
+    #[test]
+    fn a_long_line_is_not_held() {
+        const LONGEST: usize = 256 << 10;
+        const PART: usize = 100 << 10;
+        let mut lines = Splitter::new(LONGEST);
+        let mut seen = Vec::new();
+        let mut each = |line: &[u8], is_long| seen.push((line.len(), is_long));
+        lines.take(b"one\n\n\"", &mut each);
+        for _ in 0..1000 {
+            lines.take(&[b'x'; PART], &mut each);
+        }
+        lines.take(b"\"\nthree\nfo", &mut each);
+        lines.take(b"ur\n\"", &mut each);
+        lines.take(&[&[b'y'; LONGEST], &b"\"\nend"[..]].concat(), &mut each);
+        lines.end_last(&mut each);
+        let long = (OVERSIZE_HEAD + 2, true);
+        assert_eq!(seen, [(3, false), (0, false), long, (5, false), (4, false), long, (3, false)]);
+        assert!(lines.most <= LONGEST + LONGEST, "{}", lines.most);
+    }
+}

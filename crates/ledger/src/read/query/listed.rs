@@ -1,0 +1,235 @@
+//! What is known of every session without looking into it: enough to choose by.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use quipu_transcript::project::{Closeness, Name};
+use rusqlite::{Connection, OptionalExtension};
+
+use super::tails::{self, Tail};
+use super::{lost, prompts};
+use crate::Result;
+use crate::base::ids::SessionRow;
+
+/// Prompts that are searched for a project's name where nothing else tells the project.
+const PROMPTS: usize = 5;
+
+/// A session that can be chosen.
+#[derive(Debug, Clone)]
+pub(crate) struct Listed {
+    pub(crate) row: SessionRow,
+    pub(crate) format: String,
+    pub(crate) agent: String,
+    pub(crate) slug: Option<String>,
+    /// The first folder that it worked in, or that another session of the same slug did.
+    pub(crate) path: Option<String>,
+    pub(crate) started_at: Option<i64>,
+    pub(crate) updated_at: Option<i64>,
+    /// When it was last active, as far as anything tells: what times are compared with.
+    pub(crate) last: Option<i64>,
+    pub(crate) channel: Option<String>,
+    /// A sub-agent, a stub or empty: listed only when everything is. One that is lost is neither, if
+    /// its prompts are known.
+    pub(crate) is_minor: bool,
+    /// Last lines of its files that have no newline yet.
+    pub(crate) tails: Vec<Arc<Tail>>,
+}
+
+/// Which sessions are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Of projects of this name.
+    pub project: Option<Name>,
+    /// Of this agent.
+    pub agent: Option<String>,
+    /// In this format.
+    pub format: Option<String>,
+    /// That were last active at this time or later, milliseconds UTC: what the agent's index says,
+    /// else the last entry, else the file's time.
+    pub since: Option<i64>,
+    /// That were last active before this time. A session that went on after it is not among them,
+    /// whenever it began.
+    pub until: Option<i64>,
+    /// Whose messages came through this channel.
+    pub channel: Option<String>,
+    /// Sub-agents, stubs and empty sessions too.
+    pub all: bool,
+}
+
+impl Listed {
+    /// Adds lines that have no newline yet. What an index says about time stays.
+    fn go_on(&mut self, tails: Vec<Arc<Tail>>, is_dated: bool) {
+        for tail in &tails {
+            let time = tail.entry.time;
+            self.started_at = [self.started_at, time].into_iter().flatten().min();
+            if !is_dated {
+                self.updated_at = self.updated_at.max(time);
+                self.last = self.last.max(time);
+            }
+            // Whoever speaks is no stub.
+            self.is_minor &=
+                !tail.is_prompt() || tail.prose().trim().eq_ignore_ascii_case("warmup");
+        }
+        self.tails = tails;
+    }
+
+    /// What its project is called: the last folder of its path, or the slug.
+    pub(crate) fn project(&self) -> &str {
+        project_name(self.path.as_deref(), self.slug.as_deref())
+    }
+}
+
+/// Where a session worked that has this slug and says, or does not say, where: there, or where
+/// another session of the same slug did.
+pub(crate) fn place(
+    conn: &Connection,
+    slug: Option<&str>,
+    cwd: Option<&str>,
+) -> Result<Option<String>> {
+    if let (None, Some(slug)) = (cwd, slug) {
+        let mut statement = conn.prepare_cached(
+            "SELECT cwd FROM sessions WHERE project = ?1 AND cwd <> ''
+              ORDER BY updated_at NULLS FIRST, id LIMIT 1",
+        )?;
+        return Ok(statement.query_row([slug], |row| row.get(0)).optional()?);
+    }
+    Ok(cwd.map(str::to_owned))
+}
+
+/// The last folder of a path, or else the slug.
+pub(crate) fn project_name<'a>(path: Option<&'a str>, slug: Option<&'a str>) -> &'a str {
+    match path {
+        Some(path) => path.rsplit('/').find(|folder| !folder.is_empty()).unwrap_or(path),
+        None => slug.unwrap_or(""),
+    }
+}
+
+/// All sessions, the newest first.
+pub(crate) fn all(conn: &Connection) -> Result<Vec<Listed>> {
+    let mut statement = conn.prepare(concat!(
+        "SELECT s.id, s.format, s.agent, s.project, ",
+        lost::cwd!(),
+        ", s.started_at, coalesce(k.updated_at, s.updated_at), k.channel,
+                s.part = 'subagent' OR coalesce(s.key, '') LIKE '%:subagent:%'
+                OR (s.turns = 0 AND s.messages = 0 AND s.first_prompt IS NULL AND NOT ",
+        lost::is_prompted!(),
+        ")
+                OR (s.turns <= 1 AND lower(trim(s.first_prompt)) = 'warmup'),
+                coalesce(k.updated_at, s.updated_at, s.started_at,
+                         (SELECT max(g.mtime_ns) / 1000000
+                            FROM session_sources ss
+                            JOIN sources f ON f.id = ss.source
+                            JOIN generations g ON g.id = f.generation
+                           WHERE ss.session = s.id)),
+                k.updated_at IS NOT NULL
+           FROM sessions s
+           LEFT JOIN (SELECT format, agent, session_id, max(updated_at) AS updated_at, channel
+                        FROM session_keys WHERE session_id IS NOT NULL
+                       GROUP BY format, agent, session_id) k
+             ON k.session_id = s.session_id AND k.format = s.format AND k.agent = s.agent
+          ORDER BY 7 DESC NULLS LAST, s.id DESC",
+    ))?;
+    let mut tails = tails::by_session(conn)?;
+    let mut is_sorted = true;
+    let mut sessions = statement
+        .query_map([], |row| {
+            let mut listed = Listed {
+                row: row.get(0)?,
+                format: row.get(1)?,
+                agent: row.get(2)?,
+                slug: row.get(3)?,
+                path: row.get(4)?,
+                started_at: row.get(5)?,
+                updated_at: row.get(6)?,
+                channel: row.get(7)?,
+                is_minor: row.get::<_, Option<bool>>(8)?.unwrap_or(false),
+                last: row.get(9)?,
+                tails: Vec::new(),
+            };
+            if let Some(tails) = tails.remove(&listed.row) {
+                listed.go_on(tails, row.get(10)?);
+                is_sorted = false;
+            }
+            Ok(listed)
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    if !is_sorted {
+        sessions.sort_by_key(|session| std::cmp::Reverse((session.updated_at, session.row)));
+    }
+    // A session that does not say where it worked worked where its neighbours did.
+    let mut paths: HashMap<String, String> = HashMap::new();
+    for session in sessions.iter().rev() {
+        if let (Some(slug), Some(path)) = (&session.slug, &session.path) {
+            paths.entry(slug.clone()).or_insert_with(|| path.clone());
+        }
+    }
+    for session in &mut sessions {
+        if session.path.is_none() {
+            session.path = session.slug.as_ref().and_then(|slug| paths.get(slug)).cloned();
+        }
+    }
+    Ok(sessions)
+}
+
+/// Those of all sessions that are wanted.
+pub(crate) fn filtered(conn: &Connection, filter: &Filter) -> Result<Vec<Listed>> {
+    let mut sessions = all(conn)?;
+    sessions.retain(|session| filter.takes(session));
+    if let Some(name) = &filter.project {
+        sessions = of_project(conn, sessions, name)?;
+    }
+    Ok(sessions)
+}
+
+impl Filter {
+    pub(super) fn takes(&self, session: &Listed) -> bool {
+        let is = |wanted: &Option<String>, found: &str| {
+            wanted.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(found))
+        };
+        let last = session.last;
+        (self.all || !session.is_minor)
+            && (is(&self.agent, &session.agent)
+                || (session.agent.is_empty() && is(&self.agent, &session.format)))
+            && is(&self.format, &session.format)
+            && is(&self.channel, session.channel.as_deref().unwrap_or(""))
+            && self.since.is_none_or(|since| last.is_some_and(|last| last >= since))
+            && self.until.is_none_or(|until| last.is_some_and(|last| last < until))
+    }
+
+    /// The same for what has no row: its project is told by its folder alone.
+    pub(super) fn takes_with_project(&self, session: &Listed) -> bool {
+        self.takes(session)
+            && self.project.as_ref().is_none_or(|project| {
+                project.closeness(session.slug.as_deref(), session.path.as_deref()).is_some()
+            })
+    }
+}
+
+/// Those that worked on a project of this name. Guesses count only where nothing else fits.
+fn of_project(conn: &Connection, sessions: Vec<Listed>, name: &Name) -> Result<Vec<Listed>> {
+    let mut fitting = Vec::new();
+    for session in sessions {
+        let mut closeness = name.closeness(session.slug.as_deref(), session.path.as_deref());
+        if closeness.is_none() && session.path.is_none() && speaks_of(conn, session.row, name)? {
+            closeness = Some(Closeness::Words);
+        }
+        if let Some(closeness) = closeness {
+            fitting.push((closeness, session));
+        }
+    }
+    if fitting.iter().any(|(closeness, _)| *closeness > Closeness::Guess) {
+        fitting.retain(|(closeness, _)| *closeness > Closeness::Guess);
+    }
+    Ok(fitting.into_iter().map(|(_, session)| session).collect())
+}
+
+/// Whether one of its first prompts names the project.
+fn speaks_of(conn: &Connection, session: SessionRow, name: &Name) -> Result<bool> {
+    let (mut left, mut is_said) = (PROMPTS, false);
+    prompts::each(conn, session, prompts::Order::First, |text| {
+        left -= 1;
+        is_said |= name.is_in(text);
+        left > 0 && !is_said
+    })?;
+    Ok(is_said)
+}

@@ -1,0 +1,90 @@
+//! Sessions that only a list of prompts knows: their transcripts were gone before anybody collected
+//! them. What the list says of them stands for what they would have said themselves; it is asked
+//! here and not kept in their rows, because a transcript that turns up knows better.
+
+use quipu_transcript::format::Part;
+use rusqlite::Connection;
+
+use crate::Result;
+use crate::base::ids::{EntryId, SessionRow};
+use crate::project::family::works_for;
+use crate::wire::Left;
+
+/// What has become of such a session.
+pub(crate) const LOST: &str = "lost";
+
+/// An expression: where the session `s` worked, and if it is lost, where its first prompt was typed.
+macro_rules! cwd {
+    () => {
+        "coalesce(nullif(s.cwd, ''), CASE s.state WHEN 'lost' THEN (
+             SELECT p.project FROM entry_rows e JOIN prompts p ON p.id = e.id
+              WHERE e.session = s.id AND p.project <> '' ORDER BY e.id LIMIT 1) END)"
+    };
+}
+pub(crate) use cwd;
+
+/// An expression: whether the session `s` is lost and some of its prompts are known.
+macro_rules! is_prompted {
+    () => {
+        "(s.state = 'lost' AND EXISTS (
+             SELECT 1 FROM entry_rows e JOIN prompts p ON p.id = e.id WHERE e.session = s.id))"
+    };
+}
+pub(crate) use is_prompted;
+
+/// The prompts that are known of a lost session, each up to `longest` characters, in order.
+pub(crate) fn prompts(
+    conn: &Connection,
+    session: SessionRow,
+    longest: usize,
+) -> Result<Vec<String>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT p.text FROM sessions s
+           JOIN entry_rows e ON e.session = s.id
+           JOIN prompts p ON p.id = e.id
+          WHERE s.id = ?1 AND s.state = ?2 ORDER BY e.id",
+    )?;
+    let mut rows = statement.query((session, LOST))?;
+    let mut prompts = Vec::new();
+    while let Some(row) = rows.next()? {
+        let text = row.get_ref(0)?.as_str().unwrap_or_default();
+        prompts.push(text.chars().take(longest).collect());
+    }
+    Ok(prompts)
+}
+
+/// What is left of a lost session of which so many prompts are known.
+pub(crate) fn left(conn: &Connection, session: SessionRow, prompts: u64) -> Result<Left> {
+    let subagents = conn
+        .prepare_cached(concat!(
+            "SELECT child.session_id FROM sessions parent JOIN sessions child ON ",
+            works_for!(),
+            " WHERE parent.id = ?1 ORDER BY child.id"
+        ))?
+        .query_map([session], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let outputs: i64 = conn
+        .prepare_cached(
+            "SELECT count(DISTINCT name) FROM documents WHERE session = ?1 AND part = ?2",
+        )?
+        .query_row((session, Part::ToolOutput.as_str()), |row| row.get(0))?;
+    Ok(Left { prompts, subagents, outputs: outputs.cast_unsigned() })
+}
+
+/// The entries of these prompts: each is a turn of which nothing else is known.
+pub(crate) fn turns(conn: &Connection, session: SessionRow) -> Result<Vec<EntryId>> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT p.id FROM sessions s
+               JOIN entry_rows e ON e.session = s.id
+               JOIN prompts p ON p.id = e.id
+              WHERE s.id = ?1 AND s.state = ?2 ORDER BY e.id",
+        )?
+        .query_map((session, LOST), |row| row.get(0))?
+        .collect::<Result<_, _>>()?)
+}
+
+/// Which of a session's prompts says best what it is about: the first that is more than a command.
+pub(crate) fn telling(prompts: &[String]) -> Option<&String> {
+    prompts.iter().find(|prompt| !prompt.starts_with('/')).or_else(|| prompts.first())
+}

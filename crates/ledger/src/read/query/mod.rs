@@ -1,0 +1,104 @@
+//! Questions to the ledger. Reading only.
+
+mod ambiguous_prefixes;
+pub(crate) mod complete;
+mod context;
+mod cron;
+pub(crate) mod empty;
+pub(crate) mod find;
+pub(crate) mod forks;
+mod headers;
+pub(crate) mod listed;
+pub(crate) mod lost;
+mod notes;
+mod parents;
+mod prompts;
+mod renamed;
+pub(crate) mod sessions;
+mod sql;
+pub(crate) mod story;
+pub(crate) mod tails;
+mod tree;
+mod usage;
+
+use rusqlite::Connection;
+
+use crate::Result;
+use crate::base::ids::SessionRow;
+use crate::file::ledger::Ledger;
+use crate::wire::Cursor;
+
+pub use ambiguous_prefixes::crowded_ids;
+pub(crate) use context::{Life, lives};
+pub use context::{SessionContext, context};
+pub use cron::{cron_jobs, cron_runs};
+pub use listed::Filter;
+pub(crate) use listed::project_name;
+pub use notes::{note_versions, notes};
+pub use sessions::{Sessions, projects, session, session_rows, sessions};
+pub use sql::{SqlAnswer, SqlLimits, sql};
+pub use story::{Choice, Story};
+pub use tree::tree;
+pub use usage::{Costs, UsageBy, UsageRequest, costs, usage};
+
+/// The session that a person means: its id or an unambiguous beginning of it, `AGENT/ID`, a key that
+/// leads to it, or `last`. While another process rebuilds the ledger, it is brought up first, or
+/// [`crate::Error::Behind`] is returned.
+pub fn find_session(ledger: &Ledger, name: &str) -> Result<SessionRow> {
+    complete::complete(ledger, &mut |conn| find::session(conn, name))
+}
+
+/// The other sessions that `name` leads to if it is a key: what indexes say that are older.
+pub fn also_led_to(ledger: &Ledger, name: &str, row: SessionRow) -> Result<Vec<String>> {
+    find::also_led_to(ledger.conn(), name, row)
+}
+
+/// How far each followed file was read, by format and path.
+pub fn cursors(ledger: &Ledger) -> Result<Vec<Cursor>> {
+    let conn: &Connection = ledger.conn();
+    let mut statement = conn.prepare(
+        "SELECT s.format, s.root, s.path,
+                coalesce((SELECT length FROM indexes i WHERE i.source = s.id), g.cursor), g.tail_length, g.size, g.mtime_ns, g.number,
+                g.began, s.is_gone, s.refused,
+                (SELECT min(t.session_id)
+                   FROM session_sources ss JOIN sessions t ON t.id = ss.session
+                  WHERE ss.source = s.id AND ss.part <> 'prompt_history'),
+                CASE WHEN s.kind = 'rows' AND g.cursor = 0 AND d.why IS NULL
+                     THEN 'database' ELSE s.kind END,
+                r.last_row, r.rows
+           FROM sources s JOIN generations g ON g.id = s.generation
+           LEFT JOIN row_cursors r ON r.generation = g.id
+           LEFT JOIN damaged d ON d.generation = g.id
+          WHERE s.kind IN ('file', 'rows')
+          ORDER BY s.format, s.root, s.path",
+    )?;
+    let cursors = statement
+        .query_map([], |row| {
+            let text = |index| -> rusqlite::Result<String> {
+                Ok(String::from_utf8_lossy(row.get_ref(index)?.as_blob()?).into_owned())
+            };
+            let number = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
+            let kind: String = row.get(12)?;
+            let is_database = kind == "database";
+            Ok(Cursor {
+                format: row.get(0)?,
+                root: text(1)?,
+                path: text(2)?,
+                // A database is read as a whole, or not at all.
+                offset: number(if is_database { 5 } else { 3 })?,
+                tail: number(4)?,
+                size: number(5)?,
+                mtime: row.get::<_, i64>(6)? / 1_000_000,
+                generation: row.get(7)?,
+                began: row.get(8)?,
+                gone: row.get(9)?,
+                refused: row.get(10)?,
+                session: row.get(11)?,
+                row: row.get::<_, Option<i64>>(13)?.filter(|_| !is_database),
+                rows: row.get::<_, Option<i64>>(14)?.map(i64::cast_unsigned),
+                kind,
+            })
+        })?
+        .collect::<Result<_, _>>()?;
+    Ok(cursors)
+}

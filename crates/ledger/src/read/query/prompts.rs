@@ -1,0 +1,92 @@
+//! What people asked in a session, each prompt in its newest version.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::Result;
+use crate::base::ids::{EntryId, SessionRow};
+
+/// Prompts at the end of a session that its row shows, …
+pub(super) const LAST_PROMPTS: usize = 3;
+
+/// … each up to this many characters.
+pub(super) const LONGEST_PROMPT: usize = 500;
+
+/// The first prompt that is more than a command.
+pub(super) fn real_prompt(conn: &Connection, session: SessionRow) -> Result<Option<String>> {
+    let mut real = None;
+    each(conn, session, Order::First, |text| {
+        if !text.is_empty() && !text.starts_with('/') {
+            real = Some(text.to_owned());
+        }
+        real.is_none()
+    })?;
+    Ok(real)
+}
+
+/// The last prompts, in order.
+pub(super) fn last_prompts(conn: &Connection, session: SessionRow) -> Result<Vec<String>> {
+    let mut prompts = Vec::new();
+    each(conn, session, Order::Last, |text| {
+        prompts.push(text.chars().take(LONGEST_PROMPT).collect());
+        prompts.len() < LAST_PROMPTS
+    })?;
+    prompts.reverse();
+    Ok(prompts)
+}
+
+/// Which prompts come first.
+#[derive(Clone, Copy)]
+pub(super) enum Order {
+    First,
+    Last,
+}
+
+/// Tells of each prompt that has a text, until that is enough.
+pub(super) fn each(
+    conn: &Connection,
+    session: SessionRow,
+    order: Order,
+    mut go_on: impl FnMut(&str) -> bool,
+) -> Result<()> {
+    // Further prompts of a line are numbered apart; nearly no session has any.
+    let is_in_order: bool = conn
+        .prepare_cached("SELECT coalesce(max(id) < (1 << 40), TRUE) FROM turns WHERE session = ?1")?
+        .query_row([session], |row| row.get(0))?;
+    let turns = match (order, is_in_order) {
+        (Order::First, true) => "ORDER BY t.id",
+        (Order::First, false) => "ORDER BY t.id % (1 << 40), t.id",
+        (Order::Last, true) => "ORDER BY t.id DESC",
+        (Order::Last, false) => "ORDER BY t.id % (1 << 40) DESC, t.id DESC",
+    };
+    let mut statement = conn.prepare_cached(&format!(
+        "SELECT t.id, m.text FROM turns t LEFT JOIN message_texts m ON m.id = t.id
+          WHERE t.session = ?1 {turns}"
+    ))?;
+    let mut rows = statement.query([session])?;
+    while let Some(row) = rows.next()? {
+        let wants_more = match row.get_ref(1)?.as_str() {
+            Ok(text) => go_on(text),
+            // Turns are named by the first version of their prompt.
+            Err(_) => newest_text(conn, row.get(0)?)?.is_none_or(|text| go_on(&text)),
+        };
+        if !wants_more {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What the newest version of an entry says, if there is a newer one.
+fn newest_text(conn: &Connection, entry: EntryId) -> Result<Option<String>> {
+    Ok(conn
+        .prepare_cached(
+            "WITH RECURSIVE versions(id) AS (
+                SELECT superseded_by FROM entry_rows WHERE id = ?1 AND superseded_by IS NOT NULL
+                 UNION
+                SELECT e.superseded_by FROM versions v JOIN entry_rows e ON e.id = v.id
+                 WHERE e.superseded_by IS NOT NULL)
+             SELECT m.text FROM versions v JOIN message_texts m ON m.id = v.id LIMIT 1",
+        )?
+        .query_row([entry], |row| row.get(0))
+        .optional()?)
+}

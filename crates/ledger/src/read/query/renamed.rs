@@ -1,0 +1,36 @@
+//! Sessions whose file has got another name. They are called as it was called when it was first seen,
+//! or else everything that is known of them would have to move; the later names lead to them too.
+
+use quipu_transcript::format;
+use rusqlite::Connection;
+
+use super::headers;
+use crate::Result;
+use crate::base::ids::SessionRow;
+
+/// The sessions whose files were given this name, or one that begins so.
+pub(super) fn named(conn: &Connection, name: &str) -> Result<Vec<SessionRow>> {
+    Ok(headers::best(all(conn)?, name))
+}
+
+/// All sessions whose files were given another name, with that name.
+pub(super) fn all(conn: &Connection) -> Result<Vec<(String, SessionRow)>> {
+    let mut statement = conn.prepare(
+        "SELECT ss.session, s.format, p.path
+           FROM (SELECT source, path FROM source_paths UNION SELECT id, path FROM sources) p
+           JOIN sources s ON s.id = p.source AND s.kind = 'file' AND p.path <> s.first_path
+           JOIN session_sources ss ON ss.source = s.id
+          WHERE ss.part IN ('transcript', 'agent', 'subagent')",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let format = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
+        let path = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
+        let id = format::by_name(format).and_then(|format| format.origin(path).session);
+        if let Some(id) = id {
+            found.push((id.to_string(), row.get(0)?));
+        }
+    }
+    Ok(found)
+}

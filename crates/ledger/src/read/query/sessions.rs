@@ -1,0 +1,361 @@
+//! The index of sessions and projects.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use quipu_transcript::entry::Role;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::listed::{self, Filter, Listed, project_name};
+use super::parents::Parents;
+use super::prompts::{LAST_PROMPTS, LONGEST_PROMPT, last_prompts, real_prompt};
+use super::tails::{self, Tail};
+use super::{empty, forks, lost};
+use crate::Result;
+use crate::base::ids::{EntryId, GenerationId, SessionRow};
+use crate::file::ledger::Ledger;
+use crate::project::family::works_for;
+use crate::read::query::complete::complete;
+use crate::truth::spans;
+use crate::wire::{Project, Session};
+
+/// A title is no longer than this many characters.
+const LONGEST_TITLE: usize = 200;
+
+/// Sessions that were asked for.
+#[derive(Debug, Clone)]
+pub struct Sessions {
+    /// The newest first; those without a line last, which have no row.
+    pub sessions: Vec<Session>,
+    /// What each of them is called inside the ledger.
+    pub rows: Vec<Option<SessionRow>>,
+    /// How many there are in all.
+    pub total: usize,
+}
+
+/// The index of sessions, the newest first; at most `limit` of them.
+pub fn sessions(ledger: &Ledger, filter: &Filter, limit: Option<usize>) -> Result<Sessions> {
+    complete(ledger, &mut |conn| of_state(conn, filter, limit))
+}
+
+fn of_state(conn: &Connection, filter: &Filter, limit: Option<usize>) -> Result<Sessions> {
+    let mut listed = listed::filtered(conn, filter)?;
+    let empty = empty::all(conn, filter)?;
+    let total = listed.len() + empty.len();
+    let limit = limit.unwrap_or(usize::MAX);
+    listed.truncate(limit);
+    let sessions = described(conn, &listed)?.into_iter().map(|(row, it)| (Some(row), it));
+    let empty = empty.into_iter().map(|session| (None, session));
+    let (rows, sessions) = sessions.chain(empty).take(limit).unzip();
+    Ok(Sessions { sessions, rows, total })
+}
+
+/// The same, each with what it is called inside the ledger.
+pub fn session_rows(ledger: &Ledger, filter: &Filter) -> Result<Vec<(SessionRow, Session)>> {
+    complete(ledger, &mut |conn| described(conn, &listed::filtered(conn, filter)?))
+}
+
+fn described(conn: &Connection, listed: &[Listed]) -> Result<Vec<(SessionRow, Session)>> {
+    let parents = Parents::default();
+    listed.iter().map(|session| Ok((session.row, describe(conn, session, &parents)?))).collect()
+}
+
+/// The row of one session.
+pub fn session(ledger: &Ledger, row: SessionRow) -> Result<Option<Session>> {
+    complete(ledger, &mut |conn| {
+        let all = listed::all(conn)?;
+        let found = all.iter().find(|session| session.row == row);
+        found.map(|session| describe(conn, session, &Parents::default())).transpose()
+    })
+}
+
+/// Projects, the one with the newest session first.
+pub fn projects(ledger: &Ledger, filter: &Filter) -> Result<Vec<Project>> {
+    let mut found: BTreeMap<&str, Found<'_>> = BTreeMap::new();
+    let listed = listed::filtered(ledger.conn(), filter)?;
+    for session in &listed {
+        let key = session.path.as_deref().or(session.slug.as_deref()).unwrap_or("");
+        found.entry(key).or_default().add(session);
+    }
+    let mut projects: Vec<Project> = found.into_values().map(Found::finish).collect();
+    projects.sort_by(|a, b| b.updated_at.cmp(&a.updated_at).then_with(|| a.name.cmp(&b.name)));
+    Ok(projects)
+}
+
+#[derive(Default)]
+struct Found<'a> {
+    path: Option<&'a str>,
+    slugs: BTreeSet<&'a str>,
+    formats: BTreeSet<&'a str>,
+    agents: BTreeSet<&'a str>,
+    sessions: u64,
+    started_at: Option<i64>,
+    updated_at: Option<i64>,
+}
+
+impl<'a> Found<'a> {
+    fn add(&mut self, session: &'a Listed) {
+        self.path = session.path.as_deref();
+        self.slugs.extend(session.slug.as_deref());
+        self.formats.insert(&session.format);
+        self.agents.extend(Some(session.agent.as_str()).filter(|agent| !agent.is_empty()));
+        self.sessions += 1;
+        self.started_at = [self.started_at, session.started_at].into_iter().flatten().min();
+        self.updated_at = self.updated_at.max(session.updated_at);
+    }
+
+    fn finish(self) -> Project {
+        let owned = |names: BTreeSet<&str>| names.into_iter().map(str::to_owned).collect();
+        Project {
+            name: project_name(self.path, self.slugs.first().copied()).to_owned(),
+            path: self.path.map(str::to_owned),
+            slugs: owned(self.slugs),
+            formats: owned(self.formats),
+            agents: owned(self.agents),
+            sessions: self.sessions,
+            started_at: self.started_at,
+            updated_at: self.updated_at,
+        }
+    }
+}
+
+fn describe(conn: &Connection, listed: &Listed, parents: &Parents) -> Result<Session> {
+    let files = files(conn, listed.row)?;
+    let turns = turns(conn, listed.row, &listed.tails)?;
+    let mut statement = conn.prepare_cached(concat!(
+        "SELECT session_id, key, part, first_prompt, turns, messages, tool_calls, state,
+                parent_id, fork_of, compactions,
+                (SELECT count(*) FROM sessions child WHERE ",
+        works_for!(),
+        ") FROM sessions parent WHERE id = ?1",
+    ))?;
+    let session = statement.query_row([listed.row], |row| {
+        let number = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
+        Ok(Session {
+            id: row.get(0)?,
+            key: row.get(1)?,
+            format: listed.format.clone(),
+            agent: listed.agent.clone(),
+            part: row.get(2)?,
+            project: listed.project().to_owned(),
+            cwd: listed.path.clone(),
+            slug: listed.slug.clone(),
+            title: None,
+            first_prompt: row.get(3)?,
+            last_prompts: Vec::new(),
+            started_at: listed.started_at,
+            updated_at: listed.updated_at,
+            modified_at: files.modified_at,
+            lines: files.lines,
+            size: files.size,
+            records: files.records,
+            turns: number(4)?,
+            messages: number(5)?,
+            tool_calls: number(6)?,
+            models: turns.models,
+            // `Costs` knows.
+            tokens: 0,
+            cost_usd: None,
+            state: row.get(7)?,
+            parent: row.get(8)?,
+            fork_of: row.get(9)?,
+            channel: listed.channel.clone(),
+            branches: turns.branches,
+            compactions: number(10)?,
+            subagents: number(11)?,
+        })
+    })?;
+    let title = title(conn, listed.row)?;
+    let mut session = Session { title, last_prompts: last_prompts(conn, listed.row)?, ..session };
+    session.fork_of = match session.fork_of {
+        Some(said) => Some(parents.name(conn, listed.row, said)?),
+        None => forks::original(conn, listed.row)?,
+    };
+    if session.state == lost::LOST {
+        let mut prompts = lost::prompts(conn, listed.row, LONGEST_PROMPT)?;
+        session.turns = prompts.len() as u64;
+        session.first_prompt = session.first_prompt.or_else(|| prompts.first().cloned());
+        prompts.drain(..prompts.len().saturating_sub(LAST_PROMPTS));
+        session.last_prompts = prompts;
+    }
+    for tail in &listed.tails {
+        go_on(&mut session, tail);
+    }
+    Ok(session)
+}
+
+/// Adds a last line that has no newline yet.
+fn go_on(session: &mut Session, tail: &Tail) {
+    session.records += 1;
+    if !tail.is_new() {
+        return;
+    }
+    session.messages += u64::from(tail.entry.is_message);
+    session.tool_calls += tail.entry.calls.len() as u64;
+    session.compactions += u64::from(tail.is_compaction());
+    if tail.is_prompt() {
+        session.turns += 1;
+        let prompt: String = tail.prose().chars().take(LONGEST_PROMPT).collect();
+        session.first_prompt.get_or_insert_with(|| prompt.clone());
+        session.last_prompts.push(prompt);
+        let more = session.last_prompts.len().saturating_sub(LAST_PROMPTS);
+        session.last_prompts.drain(..more);
+    }
+}
+
+/// What a session is called: by a person or the agent, in an index, or else as its first prompt that
+/// is more than a command begins.
+pub(crate) fn title(conn: &Connection, session: SessionRow) -> Result<Option<String>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT coalesce(s.title,
+                    (SELECT title FROM session_keys k
+                      WHERE k.session_id = s.session_id AND k.format = s.format
+                        AND k.agent = s.agent AND k.title IS NOT NULL
+                      ORDER BY k.updated_at DESC LIMIT 1)),
+                s.first_prompt
+           FROM sessions s WHERE s.id = ?1",
+    )?;
+    let (given, first_prompt): (Option<String>, Option<String>) =
+        statement.query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let title = given
+        .map(Ok)
+        .or_else(|| real_prompt(conn, session).transpose())
+        .or_else(|| coming_prompt(conn, session, first_prompt).transpose())
+        .or_else(|| lost_prompt(conn, session).transpose())
+        .transpose()?;
+    Ok(title.map(|title| one_line(&title)))
+}
+
+#[derive(Default)]
+struct Files {
+    lines: u64,
+    size: u64,
+    records: u64,
+    modified_at: Option<i64>,
+}
+
+/// What the files of a session look like. Of several, the one written last counts: the others are
+/// archives and copies of it.
+fn files(conn: &Connection, session: SessionRow) -> Result<Files> {
+    let mut statement = conn.prepare_cached(
+        "SELECT g.id, g.size, g.mtime_ns, g.tail_length, g.number, g.records, g.cursor,
+                (SELECT sum(records) FROM generations all_of WHERE all_of.source = s.id)
+           FROM session_sources ss
+           JOIN sources s ON s.id = ss.source
+           JOIN generations g ON g.id = s.generation
+          WHERE ss.session = ?1 AND ss.part IN ('transcript', 'agent', 'subagent')
+          ORDER BY g.mtime_ns DESC, g.id DESC",
+    )?;
+    let mut rows = statement.query([session])?;
+    let mut files = Files::default();
+    let mut is_first = true;
+    while let Some(row) = rows.next()? {
+        let number = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
+        files.records += number(7)?;
+        if std::mem::take(&mut is_first) {
+            let tail = number(3)?;
+            files.size = number(6)? + tail;
+            files.modified_at = Some(row.get::<_, i64>(2)? / 1_000_000).filter(|time| *time > 0);
+            let own = number(5)?;
+            let whole = if row.get::<_, i64>(4)? == 1 { own } else { lines(conn, row.get(0)?)? };
+            files.lines = whole + u64::from(tail > 0);
+        }
+    }
+    Ok(files)
+}
+
+/// How many records a generation shows, also those that it shares with earlier ones.
+fn lines(conn: &Connection, generation: GenerationId) -> Result<u64> {
+    let mut count = conn.prepare_cached(
+        "SELECT count(*) FROM records
+          WHERE generation = ?1 AND seq >= ?2 AND start >= ?3 AND start < ?4 AND seq < ?2 + ?5",
+    )?;
+    let mut lines = 0;
+    for run in spans::runs(conn, generation)? {
+        // A record is a byte long at least.
+        let parameters = (
+            run.owner,
+            run.first_seq,
+            run.owner_start.cast_signed(),
+            (run.owner_start + run.length).cast_signed(),
+            run.length.cast_signed(),
+        );
+        lines += count.query_row(parameters, |row| row.get::<_, i64>(0))?.cast_unsigned();
+    }
+    Ok(lines)
+}
+
+#[derive(Default)]
+struct Turns {
+    models: Vec<String>,
+    branches: u64,
+}
+
+fn turns(conn: &Connection, session: SessionRow, tails: &[Arc<Tail>]) -> Result<Turns> {
+    let mut statement = conn.prepare_cached(
+        "SELECT id, parent, model FROM turns WHERE session = ?1 ORDER BY id % (1 << 40), id",
+    )?;
+    let mut found: Vec<(EntryId, Option<EntryId>, Option<String>)> = statement
+        .query_map([session], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .collect::<Result<_, _>>()?;
+    for tail in tails.iter().filter(|tail| tail.is_new()) {
+        if tail.is_prompt() {
+            found.push((tail.id, tail.turn, None));
+        } else if let (Some(Role::Assistant), Some(model)) = (tail.entry.role, &tail.entry.model)
+            && let Some(turn) = found.iter_mut().find(|turn| Some(turn.0) == tail.turn)
+        {
+            turn.2 = Some(model.to_string());
+        }
+    }
+    let mut turns = Turns::default();
+    let mut followed: BTreeSet<EntryId> = BTreeSet::new();
+    for (_, parent, model) in found {
+        // A turn is followed by one; each further one begins a branch.
+        if let Some(parent) = parent
+            && !followed.insert(parent)
+        {
+            turns.branches += 1;
+        }
+        turns.branches = turns.branches.max(1);
+        if let Some(model) = model
+            && !turns.models.contains(&model)
+        {
+            turns.models.push(model);
+        }
+    }
+    Ok(turns)
+}
+
+/// What a prompt without a newline makes of the title, where all before it are commands.
+fn coming_prompt(
+    conn: &Connection,
+    session: SessionRow,
+    first: Option<String>,
+) -> Result<Option<String>> {
+    let tails = tails::of(conn, session)?;
+    let mut prompts = tails.iter().filter(|tail| tail.is_prompt()).map(|tail| tail.prose());
+    let real = prompts.clone().find(|prompt| !prompt.starts_with('/')).map(str::to_owned);
+    Ok(real.or(first).or_else(|| prompts.next().map(str::to_owned)))
+}
+
+/// The prompt that a lost session is called after.
+fn lost_prompt(conn: &Connection, session: SessionRow) -> Result<Option<String>> {
+    let prompts = lost::prompts(conn, session, LONGEST_PROMPT)?;
+    Ok(lost::telling(&prompts).cloned())
+}
+
+/// As the agents do it: one line, and not a long one.
+fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").chars().take(LONGEST_TITLE).collect()
+}
+
+/// The session in which something happened last, sub-agents and empty ones aside.
+pub(crate) fn newest(conn: &Connection) -> Result<Option<SessionRow>> {
+    let session = listed::all(conn)?.into_iter().find(|session| !session.is_minor);
+    let any = "SELECT id FROM sessions ORDER BY updated_at DESC NULLS LAST, id DESC LIMIT 1";
+    match session {
+        Some(session) => Ok(Some(session.row)),
+        None => Ok(conn.query_row(any, [], |row| row.get(0)).optional()?),
+    }
+}

@@ -1,0 +1,274 @@
+//! The story of a session, told entry by entry in the order of the agent's file.
+//!
+//! Records are read and decoded as they are told, so memory does not grow with the session and the
+//! first words come at once. `plan` says in which order, `rows` pages through what the projection
+//! knows of each entry, `choice` leaves out what is not wanted, `learn` adds what an entry does not
+//! know by itself, `outputs` what it has in another file, `queued` opens what stands nowhere else,
+//! `rewind` notices where the conversation went back, and `ways` where what hangs off what leads.
+
+mod ancestors;
+mod calls;
+mod choice;
+mod head;
+mod learn;
+mod outputs;
+mod plan;
+mod queued;
+mod raw;
+mod rewind;
+mod rows;
+
+use std::ops::ControlFlow;
+
+use foldhash::{HashMap, HashMapExt};
+use quipu_transcript::entry::{Entry, Role};
+use quipu_transcript::record::{self, OVERSIZE_HEAD};
+use quipu_transcript::story::{StoryItem, tell};
+use rusqlite::Connection;
+
+pub use choice::Choice;
+pub(in crate::read::query) use learn::name_of;
+pub(crate) use learn::{name, turns_told};
+pub(crate) use queued::Queue;
+
+use self::choice::Chosen;
+use self::learn::Learned;
+use self::outputs::Outputs;
+use self::plan::Plan;
+use self::rewind::Rewinds;
+use self::rows::{Row, Rows};
+use crate::Result;
+use crate::base::ids::{EntryId, GenerationId, SessionRow};
+use crate::file::ledger::Ledger;
+use crate::file::snapshot::Snapshot;
+use crate::project::rebuild::Home;
+use crate::read::query::complete::complete;
+use crate::read::query::find;
+use crate::truth::chunks::RecordReader;
+use crate::truth::tails;
+use crate::wire::StoryHead;
+
+/// A session that can be told.
+pub struct Story<'l> {
+    conn: &'l Connection,
+    row: SessionRow,
+    head: StoryHead,
+    plan: Plan,
+}
+
+impl std::fmt::Debug for Story<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Story").field("row", &self.row).field("head", &self.head).finish()
+    }
+}
+
+impl<'l> Story<'l> {
+    /// The story of the session that `name` means.
+    pub fn find(ledger: &'l Ledger, name: &str) -> Result<Story<'l>> {
+        complete(ledger, &mut |conn| Story::at(ledger, find::session(conn, name)?))
+    }
+
+    /// The story of a session.
+    pub fn open(ledger: &'l Ledger, row: SessionRow) -> Result<Story<'l>> {
+        complete(ledger, &mut |_| Story::at(ledger, row))
+    }
+
+    fn at(ledger: &'l Ledger, row: SessionRow) -> Result<Story<'l>> {
+        let conn = ledger.conn();
+        Ok(Story { conn, row, head: head::read(conn, row)?, plan: Plan::of(conn, row)? })
+    }
+
+    /// What is known of the session as a whole.
+    pub fn head(&self) -> &StoryHead {
+        &self.head
+    }
+
+    /// Fails if what is chosen is not there, before anything is told.
+    pub fn check(&self, choice: &Choice) -> Result<()> {
+        Chosen::new(self.conn, self.row, &self.plan, choice).map(|_| ())
+    }
+
+    /// Tells what was chosen, in order, until `each` has heard enough.
+    pub fn tell(
+        &self,
+        choice: &Choice,
+        each: &mut dyn FnMut(&StoryItem<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut chosen = Chosen::new(self.conn, self.row, &self.plan, choice)?;
+        let mut teller = Teller::new(self)?;
+        let mut start = chosen.start();
+        if let Some(count) = choice.last {
+            start = teller.start_of_last(&mut chosen, count)?;
+            // On the way back it has heard entries that come again.
+            chosen = Chosen::new(self.conn, self.row, &self.plan, choice)?;
+        }
+        let mut rows = Rows::forward(self.conn, self.row, &self.plan, start);
+        let mut flow = ControlFlow::Continue(());
+        while flow.is_continue()
+            && let Some(row) = rows.next()?
+        {
+            if chosen.is_over(&row) {
+                return Ok(());
+            }
+            if chosen.wants_row(&row) {
+                flow = teller.record(&row, &mut chosen, each)?;
+            }
+        }
+        if flow.is_continue() {
+            for row in rows::provisional(self.conn, self.row)? {
+                if chosen.wants_row(&row) && teller.record(&row, &mut chosen, each)?.is_break() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads records and makes items of them.
+struct Teller<'s> {
+    story: &'s Story<'s>,
+    reader: RecordReader<'s>,
+    homes: HashMap<GenerationId, Option<Home>>,
+    learned: Learned<'s>,
+    /// None on the way back from the end: there the last words come first.
+    rewinds: Option<Rewinds<'s>>,
+    outputs: Outputs<'s>,
+}
+
+impl<'s> Teller<'s> {
+    fn new(story: &'s Story<'s>) -> Result<Teller<'s>> {
+        Ok(Teller {
+            story,
+            reader: RecordReader::new(story.conn),
+            homes: HashMap::new(),
+            learned: Learned::new(story.conn, story.row, &story.plan)?,
+            rewinds: Some(Rewinds::new(story.conn)),
+            outputs: Outputs::new(story.conn),
+        })
+    }
+
+    /// Tells the entries of one record.
+    fn record(
+        &mut self,
+        row: &Row,
+        chosen: &mut Chosen,
+        each: &mut dyn FnMut(&StoryItem<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let story = self.story;
+        let mut snapshot = Snapshot::of(story.conn)?;
+        let bytes = self.bytes(row)?;
+        let home = match self.homes.entry(row.generation) {
+            std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
+            std::collections::hash_map::Entry::Vacant(vacant) => {
+                vacant.insert(Home::of(story.conn, row.generation)?)
+            }
+        };
+        let Some(home) = home else { return Ok(ControlFlow::Continue(())) };
+        let mut ordinal = 0;
+        let mut told = Ok(ControlFlow::Continue(()));
+        let (learned, rewinds, outputs) = (&mut self.learned, &mut self.rewinds, &self.outputs);
+        let mut one = |entry: &Entry<'_>| {
+            let id = match row.id.seq() {
+                Some(seq) => EntryId::of(seq, ordinal),
+                None => row.id,
+            };
+            ordinal += 1;
+            if !matches!(told, Ok(ControlFlow::Continue(()))) {
+                return;
+            }
+            told = (|| {
+                let welded;
+                let row = if ordinal == 1 {
+                    if row.is_repeated {
+                        return Ok(ControlFlow::Continue(()));
+                    }
+                    row
+                } else {
+                    // Another entry of the same record, if it belongs here.
+                    match rows::one(story.conn, story.row, id)? {
+                        Some(found) if chosen.wants_row(&found) => {
+                            welded = found;
+                            &welded
+                        }
+                        _ => return Ok(ControlFlow::Continue(())),
+                    }
+                };
+                let mut item = tell(home.format(), entry);
+                learned.add(row, &mut item)?;
+                if chosen.follows(row, entry)? && chosen.wants(&item) {
+                    if chosen.is_whole()
+                        && let Some(rewinds) = rewinds
+                    {
+                        let response = entry.response.as_ref().map(|response| &*response.id);
+                        item.rewind = rewinds.notice(row, &item, response, learned)?;
+                    }
+                    if chosen.tells_results() {
+                        outputs.fill(&mut item, &mut learned.calls)?;
+                    }
+                    // Whoever is told may take any time.
+                    drop(snapshot.take());
+                    return Ok(each(&item));
+                }
+                if chosen.is_whole()
+                    && let Some(rewinds) = rewinds
+                {
+                    rewinds.pass(row, &item, entry.response.as_ref().map(|response| &*response.id));
+                }
+                Ok(ControlFlow::Continue(()))
+            })();
+        };
+        if row.is_oversize() {
+            record::read_oversize(home.format(), home.origin(), &bytes, row.length, &mut one);
+        } else {
+            record::read(home.format(), home.origin(), &bytes, &mut one);
+        }
+        told
+    }
+
+    /// The record's bytes, or the beginning of those of a very long one.
+    fn bytes(&mut self, row: &Row) -> Result<Vec<u8>> {
+        let Some(seq) = row.id.seq() else {
+            return tails::read(self.story.conn, row.generation);
+        };
+        if row.is_oversize() { self.reader.head(seq, OVERSIZE_HEAD) } else { self.reader.read(seq) }
+    }
+
+    /// Where the last `count` entries that say something begin. Reads them backwards.
+    fn start_of_last(&mut self, chosen: &mut Chosen, count: u64) -> Result<u64> {
+        let story = self.story;
+        let mut left = count;
+        self.rewinds = None;
+        let provisional = rows::provisional(story.conn, story.row)?;
+        let mut rows = Rows::backward(story.conn, story.row, &story.plan);
+        let mut start = story.plan.end();
+        let mut is_first = true;
+        // Where only tools are heard, their answers are what is said.
+        let are_results = chosen.is_of(Role::Tool);
+        while left > 0 {
+            let row = if is_first && let Some(row) = provisional.first() {
+                is_first = false;
+                row.clone()
+            } else {
+                is_first = false;
+                match rows.next()? {
+                    Some(row) => row,
+                    None => break,
+                }
+            };
+            if chosen.wants_row(&row) {
+                let mut speaks = 0;
+                let _ = self.record(&row, chosen, &mut |item| {
+                    speaks += u64::from(item.speaks() || are_results);
+                    ControlFlow::Continue(())
+                })?;
+                left = left.saturating_sub(speaks);
+            }
+            if row.id.seq().is_some() {
+                start = row.position;
+            }
+        }
+        self.rewinds = Some(Rewinds::new(story.conn));
+        Ok(if left > 0 { chosen.start() } else { start })
+    }
+}

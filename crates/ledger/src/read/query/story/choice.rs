@@ -1,0 +1,286 @@
+//! What of a story is wanted.
+
+use foldhash::HashSet;
+use quipu_transcript::entry::{Entry, Role};
+use quipu_transcript::story::{Piece, StoryItem, Telling, Tools};
+use rusqlite::{Connection, OptionalExtension};
+
+use super::learn;
+use super::plan::Plan;
+use super::rows::Row;
+use crate::base::ids::{EntryId, PackedId, Seq, SessionRow};
+use crate::{Error, Result};
+
+/// What of a story is wanted.
+#[derive(Debug, Clone, Default)]
+pub struct Choice {
+    /// What is opened.
+    pub telling: Telling,
+    /// Only what this one said.
+    pub role: Option<Role>,
+    /// Only this turn, counted from 1.
+    pub turn: Option<u64>,
+    /// Only so many of the last entries that say something.
+    pub last: Option<u64>,
+    /// Only the way from the root to this entry: its id, the beginning of it, or `leaf`.
+    pub branch: Option<String>,
+    /// Only this entry, whatever it is.
+    pub entry: Option<String>,
+}
+
+/// The same, with everything looked up.
+pub(super) struct Chosen<'c> {
+    conn: &'c Connection,
+    choice: &'c Choice,
+    turn: Option<EntryId>,
+    /// Records of which a further entry is of that turn.
+    welded: HashSet<Seq>,
+    entry: Option<EntryId>,
+    start: u64,
+    branch: Option<Branch>,
+}
+
+/// The way from the root to an entry.
+struct Branch {
+    path: HashSet<EntryId>,
+    /// The response that the last answer on the way belongs to.
+    response: Option<String>,
+}
+
+impl<'c> Chosen<'c> {
+    pub(super) fn new(
+        conn: &'c Connection,
+        session: SessionRow,
+        plan: &Plan,
+        choice: &'c Choice,
+    ) -> Result<Chosen<'c>> {
+        let mut start = 0;
+        let turn = match choice.turn {
+            None => None,
+            Some(number) => {
+                let no_match = || Error::NoMatch { what: "turn", name: number.to_string() };
+                let turns = learn::turns(conn, session, plan)?;
+                let index = usize::try_from(number).ok().and_then(|n| n.checked_sub(1));
+                let turn = *index.and_then(|index| turns.get(index)).ok_or_else(no_match)?;
+                start = plan.position(turn);
+                Some(turn)
+            }
+        };
+        let entry = match &choice.entry {
+            None => None,
+            Some(name) => {
+                let entry = find_entry(conn, session, name)?;
+                start = plan.position(entry);
+                Some(entry)
+            }
+        };
+        let branch = match &choice.branch {
+            None => None,
+            Some(name) => Some(Branch {
+                path: path_to(conn, find_entry(conn, session, name)?)?,
+                response: None,
+            }),
+        };
+        let welded = match turn {
+            Some(turn) => welded(conn, session, turn)?,
+            None => HashSet::default(),
+        };
+        Ok(Chosen { conn, choice, turn, welded, entry, start, branch })
+    }
+
+    /// The position before which nothing is wanted.
+    pub(super) fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Whether nothing more is wanted from an entry on.
+    pub(super) fn is_over(&self, row: &Row) -> bool {
+        self.entry.is_some() && row.position > self.start
+    }
+
+    /// Whether only this one is heard.
+    pub(super) fn is_of(&self, role: Role) -> bool {
+        self.choice.role == Some(role)
+    }
+
+    /// Whether entries come as the file has them, so that it can be seen where the session went
+    /// back.
+    pub(super) fn is_whole(&self) -> bool {
+        self.turn.is_none() && self.entry.is_none() && self.branch.is_none()
+    }
+
+    /// Whether what tools answered is told.
+    pub(super) fn tells_results(&self) -> bool {
+        self.choice.telling.tools == Tools::Full
+    }
+
+    /// Whether an entry may be wanted, before it is read.
+    pub(super) fn wants_row(&self, row: &Row) -> bool {
+        if let Some(entry) = self.entry {
+            // The record may hold it among others.
+            return row.id.seq() == entry.seq() && (row.id == entry || entry.seq().is_some());
+        }
+        let is_welded = || row.id.seq().is_some_and(|seq| self.welded.contains(&seq));
+        row.may_speak(self.choice.telling.folded)
+            && (self.turn.is_none()
+                || row.turn.or(Some(row.id)) == self.turn
+                || row.is_repeated
+                || is_welded())
+    }
+
+    /// Whether an entry is on the branch. What hangs off the way and is no way of its own belongs
+    /// to it: the results of calls that were made together, and the other calls of an answer.
+    pub(super) fn follows(&mut self, row: &Row, entry: &Entry<'_>) -> Result<bool> {
+        let Some(branch) = &mut self.branch else { return Ok(true) };
+        let response = entry.response.as_ref().map(|response| &*response.id);
+        if branch.path.contains(&row.id) {
+            if entry.role == Some(Role::Assistant) {
+                branch.response = response.map(str::to_owned);
+            }
+            return Ok(true);
+        }
+        let may_follow = match entry.role {
+            Some(Role::Tool) => true,
+            Some(Role::Assistant) => response.is_some() && response == branch.response.as_deref(),
+            _ => false,
+        };
+        let follows = may_follow && hangs_off(self.conn, row.parent, &branch.path)?;
+        if follows {
+            branch.path.insert(row.id);
+        }
+        Ok(follows)
+    }
+
+    /// Whether an item is wanted.
+    pub(super) fn wants(&self, item: &StoryItem<'_>) -> bool {
+        if let Some(entry) = self.entry {
+            return item.entry == entry.0;
+        }
+        if let Some(turn) = self.choice.turn
+            && item.turn != Some(turn)
+        {
+            return false;
+        }
+        item.is_told(self.choice.telling)
+            && match self.choice.role {
+                None => true,
+                // Words beside a tool's result are the human's.
+                Some(Role::User) if item.role == Some(Role::Tool) => {
+                    item.pieces.iter().any(|piece| matches!(piece, Piece::Words(_)))
+                }
+                role => item.role == role,
+            }
+    }
+}
+
+/// Whether an entry hangs off a path, directly or by bookkeeping that stands in between.
+fn hangs_off(conn: &Connection, parent: Option<EntryId>, path: &HashSet<EntryId>) -> Result<bool> {
+    /// Progress of a long call fills many lines.
+    const FURTHEST: usize = 4096;
+    let mut above = conn.prepare_cached(
+        "SELECT e.parent FROM entry_rows e JOIN kinds k ON k.id = e.kind
+          WHERE e.id = ?1 AND k.role = ''",
+    )?;
+    let mut at = parent;
+    for _ in 0..FURTHEST {
+        let Some(id) = at else { return Ok(false) };
+        if path.contains(&id) {
+            return Ok(true);
+        }
+        at = above.query_row([id], |row| row.get(0)).optional()?.flatten();
+    }
+    Ok(false)
+}
+
+/// An entry and all above it, each in its newest version.
+fn path_to(conn: &Connection, leaf: EntryId) -> Result<HashSet<EntryId>> {
+    let mut above =
+        conn.prepare_cached("SELECT parent, superseded_by FROM entry_rows WHERE id = ?1")?;
+    let mut path = HashSet::default();
+    let mut at = Some(leaf);
+    while let Some(id) = at
+        && path.insert(id)
+    {
+        let (parent, newer) = above
+            .query_row([id], |row| Ok((row.get(0)?, row.get::<_, Option<EntryId>>(1)?)))
+            .optional()?
+            .unwrap_or_default();
+        at = newer.or(parent);
+    }
+    Ok(path)
+}
+
+/// The entry of a session that `name` means: the agent's id or the beginning of it, the ledger's
+/// name for one without, or `leaf`.
+pub(super) fn find_entry(conn: &Connection, session: SessionRow, name: &str) -> Result<EntryId> {
+    let no_match = || Error::NoMatch { what: "entry", name: name.to_owned() };
+    if name == "leaf" {
+        let leaf: Option<EntryId> =
+            conn.query_row("SELECT leaf FROM sessions WHERE id = ?1", [session], |row| row.get(0))?;
+        return leaf.ok_or_else(no_match);
+    }
+    let numbered = |entry: EntryId| -> Result<EntryId> {
+        let found = conn
+            .query_row(
+                "SELECT id FROM entry_rows WHERE id = ?1 AND session = ?2",
+                (entry, session),
+                |row| row.get(0),
+            )
+            .optional()?;
+        found.ok_or_else(no_match)
+    };
+    if let Some(entry) = learn::unname(name) {
+        return numbered(entry);
+    }
+    let exact = conn
+        .query_row(
+            "SELECT max(id) FROM entry_rows
+              WHERE session = ?1 AND uuid = ?2
+                AND superseded_by IS NULL",
+            (session, PackedId::pack(name)),
+            |row| row.get::<_, Option<EntryId>>(0),
+        )
+        .optional()?
+        .flatten();
+    if let Some(entry) = exact {
+        return Ok(entry);
+    }
+    if name.is_empty() {
+        return Err(no_match());
+    }
+    let mut statement = conn.prepare(
+        "SELECT id, uuid FROM entry_rows
+          WHERE session = ?1 AND uuid IS NOT NULL AND superseded_by IS NULL",
+    )?;
+    let mut rows = statement.query([session])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let id = row.get::<_, PackedId>(1)?.unpack();
+        if id.starts_with(name) {
+            found.push((row.get::<_, EntryId>(0)?, id));
+        }
+    }
+    match found.as_slice() {
+        // A shell takes `#` for the beginning of a comment; the number alone will do.
+        [] => learn::unname(&format!("#{name}")).map_or_else(|| Err(no_match()), numbered),
+        [(entry, _)] => Ok(*entry),
+        several => {
+            let candidates = several.iter().map(|(_, id)| id.clone()).collect();
+            Err(Error::ambiguous("entries", name, candidates))
+        }
+    }
+}
+
+/// The record of an entry.
+pub(super) fn seq_of(entry: i64) -> Option<Seq> {
+    EntryId(entry).seq()
+}
+
+/// Records whose first entry is not all that they say to a turn.
+fn welded(conn: &Connection, session: SessionRow, turn: EntryId) -> Result<HashSet<Seq>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT id FROM entry_rows WHERE session = ?1 AND turn = ?2 AND id >= (1 << 40)",
+    )?;
+    let entries = statement.query_map((session, turn), |row| row.get::<_, EntryId>(0))?;
+    entries.filter_map(|entry| entry.map(EntryId::seq).transpose()).map(|seq| Ok(seq?)).collect()
+}

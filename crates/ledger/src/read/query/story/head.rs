@@ -1,0 +1,90 @@
+//! What is known of a session as a whole.
+
+use rusqlite::Connection;
+
+use crate::Result;
+use crate::base::ids::SessionRow;
+use crate::read::query::parents::Parents;
+use crate::read::query::{forks, listed, lost, prompts, tails};
+use crate::wire::StoryHead;
+
+pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> {
+    let mut head = conn.query_row(
+        concat!(
+            "SELECT s.format, s.agent, s.session_id, s.key, part, state, parent_id, fork_of,
+                continued_in, project, ",
+            lost::cwd!(),
+            " AS cwd, git_branch, model,
+                coalesce(title, (SELECT k.title FROM session_keys k
+                                  WHERE k.session_id = s.session_id AND k.format = s.format
+                                    AND k.agent = s.agent AND k.title IS NOT NULL
+                                  ORDER BY k.updated_at DESC LIMIT 1)) AS title,
+                first_prompt, started_at, updated_at,
+                entries, turns, tool_calls, compactions
+           FROM sessions s WHERE id = ?1"
+        ),
+        [session],
+        |row| {
+            let count = |column: &str| row.get::<_, i64>(column).map(|n| n.max(0).cast_unsigned());
+            Ok(StoryHead {
+                format: row.get("format")?,
+                agent: row.get("agent")?,
+                id: row.get("session_id")?,
+                key: row.get("key")?,
+                part: row.get("part")?,
+                state: row.get("state")?,
+                parent: row.get("parent_id")?,
+                fork_of: row.get("fork_of")?,
+                continued_in: row.get("continued_in")?,
+                project: None,
+                slug: row.get("project")?,
+                cwd: row.get("cwd")?,
+                git_branch: row.get("git_branch")?,
+                model: row.get("model")?,
+                title: row.get("title")?,
+                first_prompt: row.get("first_prompt")?,
+                started_at: row.get("started_at")?,
+                updated_at: row.get("updated_at")?,
+                entries: count("entries")?,
+                turns: count("turns")?,
+                tool_calls: count("tool_calls")?,
+                compactions: count("compactions")?,
+                left: None,
+            })
+        },
+    )?;
+    head.fork_of = match head.fork_of {
+        Some(said) => Some(Parents::default().name(conn, session, said)?),
+        None => forks::original(conn, session)?,
+    };
+    for tail in tails::of(conn, session)? {
+        head.updated_at = head.updated_at.max(tail.entry.time);
+        head.started_at = [head.started_at, tail.entry.time].into_iter().flatten().min();
+        if tail.is_new() {
+            head.entries += 1;
+            head.turns += u64::from(tail.is_prompt());
+            head.tool_calls += tail.entry.calls.len() as u64;
+            head.compactions += u64::from(tail.is_compaction());
+            if tail.is_prompt() {
+                head.first_prompt.get_or_insert_with(|| tail.prose().to_owned());
+            }
+        }
+    }
+    let known = lost::prompts(conn, session, prompts::LONGEST_PROMPT)?;
+    head.first_prompt = head.first_prompt.or_else(|| known.first().cloned());
+    if head.state == lost::LOST {
+        head.turns = known.len() as u64;
+        head.left = Some(lost::left(conn, session, head.turns)?);
+    }
+    if head.title.is_none() {
+        head.title = lost::telling(&known).cloned();
+    }
+    if head.title.is_none() {
+        head.title = prompts::real_prompt(conn, session)?.or_else(|| head.first_prompt.clone());
+    }
+    let (slug, cwd) = (head.slug.as_deref(), head.cwd.as_deref().filter(|cwd| !cwd.is_empty()));
+    let place = listed::place(conn, slug, cwd)?;
+    let name = listed::project_name(place.as_deref(), slug);
+    head.project = Some(name.to_owned()).filter(|name| !name.is_empty());
+    Ok(head)
+}

@@ -1,0 +1,244 @@
+//! What an entry does not know by itself: its turn, its parent's name, how its calls ended, whom
+//! they started.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+
+use foldhash::{HashMap, HashMapExt};
+use quipu_transcript::format;
+use quipu_transcript::story::{
+    CALL_COLUMNS, Outcome, Piece, StoryCall, StoryItem, StoryResult, one_line,
+};
+use rusqlite::{Connection, OptionalExtension};
+
+use super::calls::Calls;
+use super::plan::Plan;
+use super::queued::Said;
+use super::rows::Row;
+use crate::Result;
+use crate::base::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow};
+use crate::project::family::{agent_ids, works_for};
+use crate::read::query::{lost, tails};
+
+/// What is known of the session as a whole.
+pub(super) struct Learned<'c> {
+    conn: &'c Connection,
+    session: SessionRow,
+    pub(super) plan: &'c Plan,
+    turns: HashMap<EntryId, u64>,
+    /// Which call started which session.
+    started: HashMap<String, String>,
+    /// A mention of an error is worth a mark.
+    error_words_count: bool,
+    /// The last entry and its name: mostly the parent of the next.
+    last: Option<(EntryId, String)>,
+    said: Said,
+    pub(super) calls: Calls<'c>,
+}
+
+impl<'c> Learned<'c> {
+    pub(super) fn new(
+        conn: &'c Connection,
+        session: SessionRow,
+        plan: &'c Plan,
+    ) -> Result<Learned<'c>> {
+        let format: String =
+            conn.query_row("SELECT format FROM sessions WHERE id = ?1", [session], |row| {
+                row.get(0)
+            })?;
+        let turns = turns(conn, session, plan)?;
+        Ok(Learned {
+            conn,
+            session,
+            plan,
+            turns: turns.into_iter().zip(1..).collect(),
+            started: started(conn, session)?,
+            error_words_count: format::by_name(&format)
+                .is_some_and(|format| format.error_words_count()),
+            last: None,
+            said: Said::default(),
+            calls: Calls::new(conn, session),
+        })
+    }
+
+    /// The number of a turn.
+    pub(super) fn turn(&self, turn: EntryId) -> Option<u64> {
+        self.turns.get(&turn).copied()
+    }
+
+    /// Adds what is known to an item.
+    pub(super) fn add(&mut self, row: &Row, item: &mut StoryItem<'_>) -> Result<()> {
+        item.entry = row.id.0;
+        let own = name(row.id, row.uuid.as_ref());
+        item.parent = match (row.parent, self.last.take()) {
+            (Some(parent), Some((last, name))) if last == parent => Some(name),
+            (Some(parent), _) => Some(name_of(self.conn, parent)?),
+            (None, _) => None,
+        };
+        if item.id.is_none() {
+            item.id = Some(Cow::Owned(own.clone()));
+        }
+        self.last = Some((row.id, own));
+        // Prompts of a list do not know that they are turns.
+        item.turn = self.turn(row.turn.unwrap_or(row.id));
+        item.is_prompt |= item.turn.is_some() && row.turn.is_none();
+        item.is_provisional = row.id.seq().is_none();
+        item.missing_parent = row.missing_parent.as_ref().map(PackedId::unpack);
+        item.oversize = (row.is_oversize() && row.id.ordinal() == 0).then_some(row.length);
+        if self.plan.was_rewritten
+            && let Some(seq) = row.id.seq()
+        {
+            item.is_absent =
+                self.conn.prepare_cached("SELECT 1 FROM absent WHERE seq = ?1")?.exists([seq])?;
+        }
+        self.said.unfold(self.conn, self.session, self.plan, row, item)?;
+        if item.type_name == "progress" {
+            // A sub-agent's calls are in its own session.
+            return Ok(());
+        }
+        let mut ordinal = 0;
+        for piece in &mut item.pieces {
+            match piece {
+                Piece::Call(call) => {
+                    self.call(row.id, ordinal, call)?;
+                    ordinal += 1;
+                }
+                Piece::Result(result) => self.result(result)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn call(&self, entry: EntryId, ordinal: i64, call: &mut StoryCall<'_>) -> Result<()> {
+        let ended: Option<(Option<bool>, Option<bool>)> = self
+            .conn
+            .prepare_cached(
+                "SELECT is_error, mentions_error FROM tool_call_rows
+                  WHERE entry = ?1 AND ordinal = ?2 AND result IS NOT NULL",
+            )?
+            .query_row((entry, ordinal), |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        call.outcome = ended.map(|(is_error, mentions_error)| {
+            let mentions = self.error_words_count && mentions_error == Some(true);
+            Outcome::of(is_error == Some(true), mentions)
+        });
+        call.subagent = call.id.as_deref().and_then(|id| self.started.get(id).cloned());
+        Ok(())
+    }
+
+    fn result(&mut self, result: &mut StoryResult<'_>) -> Result<()> {
+        let Some(id) = result.call_id.as_deref() else { return Ok(()) };
+        let call: Option<(String, Option<String>)> = match self.calls.first(id)? {
+            Some((entry, ordinal)) => self
+                .conn
+                .prepare_cached(
+                    "SELECT t.name,
+                            iif(typeof(c.target) = 'integer',
+                                (SELECT text FROM targets WHERE id = c.target), c.target)
+                       FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
+                      WHERE c.entry = ?1 AND c.ordinal = ?2",
+                )?
+                .query_row((entry, ordinal), |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()?,
+            None => None,
+        };
+        let Some((name, target)) = call else {
+            result.is_orphan = true;
+            return Ok(());
+        };
+        let columns = CALL_COLUMNS.saturating_sub(name.chars().count() + 1);
+        result.about =
+            target.map(|target| one_line(&target, columns)).filter(|about| !about.is_empty());
+        if result.name.is_none() && !name.is_empty() {
+            result.name = Some(Cow::Owned(name));
+        }
+        Ok(())
+    }
+}
+
+/// The prompts of a session that begin its turns, in order.
+pub(super) fn turns(conn: &Connection, session: SessionRow, plan: &Plan) -> Result<Vec<EntryId>> {
+    let mut turns: Vec<EntryId> = conn
+        .prepare_cached("SELECT id FROM turns WHERE session = ?1")?
+        .query_map([session], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    if turns.is_empty() {
+        turns = lost::turns(conn, session)?;
+    }
+    turns.sort_by_cached_key(|turn| (plan.position(*turn), turn.0));
+    // A last line without a newline begins the turn that it will begin.
+    let mut waiting = tails::of(conn, session)?;
+    waiting.sort_by_key(|tail| Reverse(tail.id.0));
+    turns.extend(waiting.iter().filter(|tail| tail.is_prompt()).map(|tail| tail.id));
+    Ok(turns)
+}
+
+/// The same for who knows no plan: turns in the order in which they are told.
+pub(crate) fn turns_told(conn: &Connection, session: SessionRow) -> Result<Vec<EntryId>> {
+    turns(conn, session, &Plan::of(conn, session)?)
+}
+
+/// Which call of a session started which other session.
+pub(super) fn started(conn: &Connection, session: SessionRow) -> Result<HashMap<String, String>> {
+    let mut calls = HashMap::new();
+    let mut spawned = conn.prepare_cached(
+        "SELECT call_id FROM spawned_agents WHERE session = ?1 AND agent_id = ?2",
+    )?;
+    let mut statement = conn.prepare_cached(concat!(
+        "SELECT child.session_id, child.parent_call
+           FROM sessions parent
+           JOIN sessions child ON ",
+        works_for!(),
+        " WHERE parent.id = ?1
+          ORDER BY child.id",
+    ))?;
+    let mut rows = statement.query([session])?;
+    while let Some(row) = rows.next()? {
+        let child: String = row.get(0)?;
+        let mut call: Option<String> = row.get(1)?;
+        for id in agent_ids(&child) {
+            if call.is_none() {
+                call = spawned.query_row((session, id), |row| row.get(0)).optional()?;
+            }
+        }
+        if let Some(call) = call {
+            calls.entry(call).or_insert(child);
+        }
+    }
+    Ok(calls)
+}
+
+/// The name of an entry: the agent's id, or else the ledger's number of its record.
+pub(crate) fn name(entry: EntryId, uuid: Option<&PackedId>) -> String {
+    match (uuid, entry.seq()) {
+        (Some(uuid), _) => uuid.unpack(),
+        (None, Some(seq)) => match entry.ordinal() {
+            0 => format!("#{}", seq.0),
+            ordinal => format!("#{}.{ordinal}", seq.0),
+        },
+        (None, None) => format!("#tail{}", entry.0.unsigned_abs()),
+    }
+}
+
+/// The entry that a name of the ledger's means.
+pub(super) fn unname(name: &str) -> Option<EntryId> {
+    let number = name.strip_prefix('#')?;
+    if let Some(generation) = number.strip_prefix("tail") {
+        return generation.parse().ok().map(|id| EntryId::provisional(GenerationId(id)));
+    }
+    let (seq, ordinal) = number.split_once('.').unwrap_or((number, "0"));
+    let seq: u32 = seq.parse().ok()?;
+    let ordinal: u16 = ordinal.parse().ok()?;
+    Some(EntryId::of(Seq(seq.into()), ordinal.into()))
+}
+
+/// The same for an entry that has to be looked up.
+pub(in crate::read::query) fn name_of(conn: &Connection, entry: EntryId) -> Result<String> {
+    let uuid: Option<PackedId> = conn
+        .prepare_cached("SELECT uuid FROM entry_rows WHERE id = ?1")?
+        .query_row([entry], |row| row.get(0))
+        .optional()?
+        .flatten();
+    Ok(name(entry, uuid.as_ref()))
+}

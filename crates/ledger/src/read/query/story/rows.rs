@@ -1,0 +1,228 @@
+//! Pages through what the projection knows of a session's entries, in the order of a plan, forward
+//! or backward.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use quipu_transcript::record::DECODE_LIMIT;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::plan::{Plan, Run};
+use crate::Result;
+use crate::base::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow};
+use crate::read::query::tails;
+
+/// So many rows are read at a time.
+const PAGE: i64 = 512;
+
+/// What the projection knows of an entry.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub(super) id: EntryId,
+    pub(super) uuid: Option<PackedId>,
+    pub(super) parent: Option<EntryId>,
+    pub(super) turn: Option<EntryId>,
+    pub(super) has_role: bool,
+    pub(super) is_side: bool,
+    pub(super) is_sidechain: bool,
+    /// This version understands its type.
+    pub(super) is_known: bool,
+    /// What it says it follows, where no such entry is in the session.
+    pub(super) missing_parent: Option<PackedId>,
+    pub(super) generation: GenerationId,
+    pub(super) length: u64,
+    /// Where it stands in the plan.
+    pub(super) position: u64,
+    /// The first entry of the record stands elsewhere; others of it may stand here.
+    pub(super) is_repeated: bool,
+}
+
+const COLUMNS: &str = "e.id, e.uuid, e.parent, e.turn, k.role <> '', k.is_side, k.is_sidechain,
+    k.is_known, iif(e.parent IS NULL, e.parent_uuid, NULL)";
+
+impl Row {
+    fn from_sql(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
+        Ok(Row {
+            id: row.get(0)?,
+            uuid: row.get(1)?,
+            parent: row.get(2)?,
+            turn: row.get(3)?,
+            has_role: row.get(4)?,
+            is_side: row.get(5)?,
+            is_sidechain: row.get(6)?,
+            is_known: row.get(7)?,
+            missing_parent: row.get(8)?,
+            generation: row.get(9)?,
+            length: row.get::<_, i64>(10)?.cast_unsigned(),
+            position: 0,
+            is_repeated: false,
+        })
+    }
+
+    /// A record whose own first entry is not shown here.
+    fn bare(seq: Seq, generation: GenerationId, length: u64) -> Row {
+        Row {
+            id: EntryId(seq.0),
+            uuid: None,
+            parent: None,
+            turn: None,
+            has_role: true,
+            is_side: false,
+            is_sidechain: false,
+            is_known: true,
+            missing_parent: None,
+            generation,
+            length,
+            position: 0,
+            is_repeated: true,
+        }
+    }
+
+    /// Whether it can be part of a story at all, as far as its kind tells; some is told only where
+    /// everything is.
+    pub(super) fn may_speak(&self, is_all_told: bool) -> bool {
+        let is_odd = !self.is_known || self.is_oversize();
+        self.has_role || !self.is_side || (is_all_told && is_odd)
+    }
+
+    /// Whether only the beginning of its line is read.
+    pub(super) fn is_oversize(&self) -> bool {
+        self.length > DECODE_LIMIT as u64
+    }
+}
+
+/// The rows of a session, one after the other.
+pub(super) struct Rows<'c> {
+    conn: &'c Connection,
+    session: SessionRow,
+    /// What is still to be read, in order.
+    runs: VecDeque<Run>,
+    page: VecDeque<Row>,
+    is_backward: bool,
+}
+
+impl<'c> Rows<'c> {
+    /// From a position on.
+    pub(super) fn forward(
+        conn: &'c Connection,
+        session: SessionRow,
+        plan: &Plan,
+        start: u64,
+    ) -> Rows<'c> {
+        let runs = plan.runs_from(start).collect();
+        Rows { conn, session, runs, page: VecDeque::new(), is_backward: false }
+    }
+
+    /// From the end to the beginning.
+    pub(super) fn backward(conn: &'c Connection, session: SessionRow, plan: &Plan) -> Rows<'c> {
+        let mut runs: VecDeque<Run> = plan.runs_from(0).collect();
+        runs.make_contiguous().reverse();
+        Rows { conn, session, runs, page: VecDeque::new(), is_backward: true }
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<Row>> {
+        while self.page.is_empty() {
+            let Some(run) = self.runs.front_mut() else { return Ok(None) };
+            let page = if self.is_backward { run.take_back(PAGE) } else { run.take_front(PAGE) };
+            if run.is_empty() {
+                self.runs.pop_front();
+            }
+            let mut rows = read(self.conn, self.session, page)?;
+            if self.is_backward {
+                rows.reverse();
+            }
+            self.page = rows.into();
+        }
+        Ok(self.page.pop_front())
+    }
+}
+
+/// The entries of the records of a run that belong to the session and that no newer version
+/// replaces. By their numbers: a page of a long session is a small part of its entries.
+fn read(conn: &Connection, session: SessionRow, run: Run) -> Result<Vec<Row>> {
+    let sql = format!(
+        "SELECT {COLUMNS}, r.generation, r.length
+           FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind CROSS JOIN records r ON r.seq = e.id
+          WHERE e.id BETWEEN ?1 AND ?2 AND +e.session = ?3 AND e.superseded_by IS NULL
+          ORDER BY e.id"
+    );
+    let mut rows: Vec<Row> = conn
+        .prepare_cached(&sql)?
+        .query_map((run.first, run.last, session), Row::from_sql)?
+        .collect::<Result<_, _>>()?;
+    for seq in welded(conn, session, run)? {
+        if let Err(place) = rows.binary_search_by_key(&seq, |row| row.id.0) {
+            let (generation, length) = conn
+                .prepare_cached("SELECT generation, length FROM records WHERE seq = ?1")?
+                .query_row([seq], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))?;
+            rows.insert(place, Row::bare(Seq(seq), generation, length.cast_unsigned()));
+        }
+    }
+    for row in &mut rows {
+        row.position = run.position + (row.id.0 - run.first).cast_unsigned();
+    }
+    Ok(rows)
+}
+
+/// Records of a run that say more than one thing, if the others of these belong to the session and
+/// no newer version replaces all of them. Which of them repeat something, or were replaced, says
+/// nothing about those behind them on the line.
+fn welded(conn: &Connection, session: SessionRow, run: Run) -> Result<BTreeSet<i64>> {
+    let mut found = BTreeSet::new();
+    let mut statement = conn.prepare_cached(
+        "SELECT id, session IS ?3 AND superseded_by IS NULL FROM entry_rows
+          WHERE id BETWEEN ?1 AND ?2
+          UNION ALL
+         SELECT seq, 0 FROM sightings WHERE seq BETWEEN ?1 AND ?2",
+    )?;
+    for ordinal in 1.. {
+        let first = EntryId::of(Seq(run.first), ordinal);
+        let last = EntryId::of(Seq(run.last), ordinal);
+        let mut rows = statement.query((first, last, session))?;
+        let mut is_any = false;
+        while let Some(row) = rows.next()? {
+            is_any = true;
+            if row.get(1)?
+                && let Some(seq) = row.get::<_, EntryId>(0)?.seq()
+            {
+                found.insert(seq.0);
+            }
+        }
+        if !is_any {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// An entry of the session that no newer version replaces.
+pub(super) fn one(conn: &Connection, session: SessionRow, id: EntryId) -> Result<Option<Row>> {
+    let sql = format!(
+        "SELECT {COLUMNS}, r.generation, r.length
+           FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
+          CROSS JOIN records r ON r.seq = e.id % (1 << 40)
+          WHERE e.id = ?1 AND e.session = ?2 AND e.superseded_by IS NULL"
+    );
+    Ok(conn.prepare_cached(&sql)?.query_row((id, session), Row::from_sql).optional()?)
+}
+
+/// Entries from last lines that have no newline yet. They come after all others.
+pub(super) fn provisional(conn: &Connection, session: SessionRow) -> Result<Vec<Row>> {
+    let sql = format!(
+        "SELECT {COLUMNS}, -e.id, 0
+           FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
+          WHERE e.session = ?1 AND e.uuid IS NULL AND e.id < 0
+          ORDER BY e.id DESC"
+    );
+    let mut rows: Vec<Row> = conn
+        .prepare_cached(&sql)?
+        .query_map([session], Row::from_sql)?
+        .collect::<Result<_, _>>()?;
+    let waiting = if rows.is_empty() { Vec::new() } else { tails::of(conn, session)? };
+    for row in &mut rows {
+        row.position = u64::MAX;
+        if let Some(tail) = waiting.iter().find(|tail| tail.id == row.id) {
+            row.turn = tail.own_turn();
+        }
+    }
+    Ok(rows)
+}

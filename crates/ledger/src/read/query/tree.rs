@@ -1,0 +1,358 @@
+//! The tree of a session: runs of entries, and what happens between them.
+//!
+//! Read from the projection alone. Nothing recurses: a transcript may nest as deep as it likes.
+//! `nodes` loads the entries and says which of them fork, `agents` finds the sub-agents.
+
+mod agents;
+mod nodes;
+
+use foldhash::{HashMap, HashMapExt};
+use rusqlite::{Connection, OptionalExtension};
+
+use self::agents::Agents;
+use self::nodes::{Node, Nodes, Notable};
+use super::story::name_of;
+use crate::Result;
+use crate::base::ids::{EntryId, SessionRow};
+use crate::file::ledger::Ledger;
+use crate::read::query::complete::complete;
+use crate::read::query::{find, forks};
+use crate::wire::TreeLine;
+
+/// So much of a prompt is told.
+const LONGEST_TEXT: i64 = 400;
+
+/// The tree of the session that `name` means, line by line.
+pub fn tree(ledger: &Ledger, name: &str) -> Result<Vec<TreeLine>> {
+    complete(ledger, &mut |conn| draw(conn, find::session(conn, name)?))
+}
+
+fn draw(conn: &Connection, session: SessionRow) -> Result<Vec<TreeLine>> {
+    let nodes = Nodes::load(conn, session)?;
+    let mut forks: HashMap<Option<EntryId>, Vec<String>> = HashMap::new();
+    for fork in forks::into(conn, session)? {
+        forks.entry(fork.at).or_default().push(fork.id);
+    }
+    let mut drawing = Drawing {
+        conn,
+        forks,
+        labels: labels(conn, session)?,
+        agents: Agents::load(conn, session)?,
+        nodes: &nodes,
+        lines: Vec::new(),
+    };
+    if let Some(fork) = forks::from(conn, session)? {
+        let at = fork.at.map(|at| name_of(conn, at)).transpose()?;
+        drawing.push(TreeLine {
+            kind: "forked_from",
+            first: at.clone(),
+            last: at,
+            session: Some(fork.id),
+            ..TreeLine::default()
+        });
+    }
+    drawing.draw()?;
+    Ok(drawing.lines)
+}
+
+/// The label of each entry that has one.
+fn labels(conn: &Connection, session: SessionRow) -> Result<HashMap<EntryId, String>> {
+    let mut labels = HashMap::new();
+    let mut statement = conn.prepare_cached(
+        "SELECT e.id, l.label
+           FROM labels l
+           JOIN entry_rows e
+             ON e.session = l.session AND substr(e.uuid, -3) = substr(l.target, -3)
+            AND e.uuid = l.target AND e.superseded_by IS NULL
+          WHERE l.session = ?1
+          ORDER BY l.id",
+    )?;
+    let mut rows = statement.query([session])?;
+    while let Some(row) = rows.next()? {
+        match row.get::<_, Option<String>>(1)? {
+            Some(label) => labels.insert(row.get(0)?, label),
+            None => labels.remove(&row.get(0)?),
+        };
+    }
+    Ok(labels)
+}
+
+struct Drawing<'n> {
+    conn: &'n Connection,
+    labels: HashMap<EntryId, String>,
+    /// The sessions that were forked at each entry; those that were nobody knows where.
+    forks: HashMap<Option<EntryId>, Vec<String>>,
+    agents: Agents,
+    nodes: &'n Nodes,
+    lines: Vec<TreeLine>,
+}
+
+/// Where a way begins.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    node: usize,
+    depth: usize,
+    parent: Option<usize>,
+}
+
+impl Drawing<'_> {
+    fn draw(&mut self) -> Result<()> {
+        let mut ways: Vec<Way> =
+            self.nodes.roots().rev().map(|node| Way { node, depth: 0, parent: None }).collect();
+        while let Some(way) = ways.pop() {
+            let (last, forks) = self.way(way)?;
+            let Some((main, left)) = forks.split_last() else { continue };
+            // The way on comes last, so that it is not indented.
+            ways.push(Way { node: *main, depth: way.depth, parent: Some(last) });
+            let depth = way.depth + 1;
+            ways.extend(left.iter().rev().map(|node| Way {
+                node: *node,
+                depth,
+                parent: Some(last),
+            }));
+        }
+        if self.nodes.sidechain > 0 {
+            let entries = self.nodes.sidechain;
+            self.push(TreeLine { kind: "sidechain", entries, ..TreeLine::default() });
+        }
+        for started in self.agents.take_rest() {
+            self.agent(started, 0, None);
+        }
+        let mut rest: Vec<_> = self.forks.keys().copied().collect();
+        rest.sort_unstable();
+        for at in rest {
+            self.forked(at, 0, None)?;
+        }
+        Ok(())
+    }
+
+    /// Draws a way up to its end or the next fork. Returns its last line, and the ways that go on,
+    /// the one to be followed last.
+    fn way(&mut self, way: Way) -> Result<(usize, Vec<usize>)> {
+        let mut run = Run::default();
+        let mut parent = way.parent;
+        let mut at = way.node;
+        while let Some(node) = self.nodes.get(at) {
+            if let Some(notable) = node.notable {
+                self.end_run(&mut run, way.depth, &mut parent)?;
+                self.notable(node, notable, way.depth, &mut parent)?;
+                self.forked(Some(node.id), way.depth, parent)?;
+            } else {
+                self.add(&mut run, node);
+            }
+            for aside in self.nodes.asides(at) {
+                if let Some(node) = self.nodes.get(aside) {
+                    self.add(&mut run, node);
+                }
+            }
+            let label = self.labels.remove(&node.id);
+            if label.is_some() || (node.is_leaf && self.nodes.goes_on(at)) {
+                self.end_run(&mut run, way.depth, &mut parent)?;
+            }
+            if let Some(label) = label {
+                let name = name_of(self.conn, node.id)?;
+                let line = TreeLine {
+                    kind: "label",
+                    first: Some(name.clone()),
+                    last: Some(name),
+                    time: node.time,
+                    text: Some(label),
+                    current: node.is_current,
+                    ..TreeLine::default()
+                };
+                self.below(line, way.depth, &mut parent);
+            }
+            let ways = self.nodes.ways(at);
+            match ways.as_slice() {
+                [next] => at = *next,
+                _ => {
+                    self.end_run(&mut run, way.depth, &mut parent)?;
+                    let last = parent.unwrap_or(self.lines.len());
+                    if let Some(line) = last.checked_sub(1).and_then(|at| self.lines.get_mut(at)) {
+                        line.branches = ways.len();
+                    }
+                    return Ok((last, ways));
+                }
+            }
+        }
+        self.end_run(&mut run, way.depth, &mut parent)?;
+        Ok((self.lines.len(), Vec::new()))
+    }
+
+    /// Writes the run that is open, and the sub-agents that were started in it.
+    fn end_run(&mut self, run: &mut Run, depth: usize, parent: &mut Option<usize>) -> Result<()> {
+        let run = std::mem::take(run);
+        let (Some(first), Some(last)) = (run.first, run.last) else { return Ok(()) };
+        let text = match run.prompt {
+            Some(prompt) => self
+                .conn
+                .prepare_cached("SELECT substr(text, 1, ?2) FROM message_texts WHERE id = ?1")?
+                .query_row((prompt, LONGEST_TEXT), |row| row.get(0))
+                .optional()?,
+            None => None,
+        };
+        let line = TreeLine {
+            kind: "run",
+            first: Some(name_of(self.conn, first)?),
+            last: Some(name_of(self.conn, last)?),
+            missing_parent: self.nodes.missing_parent(first),
+            time: run.time,
+            entries: run.entries,
+            turns: run.turns,
+            tool_calls: run.tool_calls,
+            text,
+            leaf: run.is_leaf,
+            current: run.is_current,
+            ..TreeLine::default()
+        };
+        self.below(line, depth, parent);
+        for call in run.callers {
+            for started in self.agents.take(call) {
+                self.agent(started, depth, *parent);
+            }
+        }
+        for at in run.forked {
+            self.forked(Some(at), depth, *parent)?;
+        }
+        Ok(())
+    }
+
+    fn add(&self, run: &mut Run, node: &Node) {
+        run.add(node);
+        if self.forks.contains_key(&Some(node.id)) {
+            run.forked.push(node.id);
+        }
+    }
+
+    /// The sessions that were forked at an entry.
+    fn forked(&mut self, at: Option<EntryId>, depth: usize, parent: Option<usize>) -> Result<()> {
+        let Some(sessions) = self.forks.remove(&at) else { return Ok(()) };
+        let name = at.map(|at| name_of(self.conn, at)).transpose()?;
+        for session in sessions {
+            let line = TreeLine {
+                kind: "fork",
+                first: name.clone(),
+                last: name.clone(),
+                session: Some(session),
+                ..TreeLine::default()
+            };
+            self.below(line, depth, &mut parent.clone());
+        }
+        Ok(())
+    }
+
+    fn notable(
+        &mut self,
+        node: &Node,
+        notable: Notable,
+        depth: usize,
+        parent: &mut Option<usize>,
+    ) -> Result<()> {
+        let name = name_of(self.conn, node.id)?;
+        let tokens = match notable {
+            Notable::Compaction => self
+                .conn
+                .prepare_cached(
+                    "SELECT tokens_before, tokens_after FROM compactions WHERE id = ?1",
+                )?
+                .query_row([node.id], |row| {
+                    let size = |index| {
+                        row.get::<_, Option<i64>>(index).map(|size| size.map(i64::cast_unsigned))
+                    };
+                    Ok((size(0)?, size(1)?))
+                })
+                .optional()?,
+            _ => None,
+        };
+        let line = TreeLine {
+            kind: notable.as_str(),
+            first: Some(name.clone()),
+            last: Some(name),
+            missing_parent: self.nodes.missing_parent(node.id),
+            time: node.time,
+            entries: 1,
+            leaf: node.is_leaf,
+            current: node.is_current,
+            tokens,
+            ..TreeLine::default()
+        };
+        self.below(line, depth, parent);
+        Ok(())
+    }
+
+    /// A sub-agent, and those that it started.
+    fn agent(&mut self, started: agents::Agent, depth: usize, parent: Option<usize>) {
+        let mut open = vec![(started, 0, parent)];
+        while let Some((agent, nested, parent)) = open.pop() {
+            let own = agent.row;
+            let mut below = parent;
+            let line = TreeLine {
+                kind: "subagent",
+                nested,
+                time: agent.started_at,
+                entries: agent.entries,
+                turns: agent.turns,
+                tool_calls: agent.tool_calls,
+                text: agent.text,
+                session: Some(agent.session_id),
+                agent_type: agent.agent_type,
+                ..TreeLine::default()
+            };
+            self.below(line, depth, &mut below);
+            let mut inner = self.agents.take_of(own);
+            inner.reverse();
+            open.extend(inner.into_iter().map(|agent| (agent, nested + 1, below)));
+        }
+    }
+
+    fn below(&mut self, line: TreeLine, depth: usize, parent: &mut Option<usize>) {
+        let number = self.push(TreeLine { depth, parent: *parent, ..line });
+        *parent = Some(number);
+    }
+
+    fn push(&mut self, line: TreeLine) -> usize {
+        let number = self.lines.len() + 1;
+        self.lines.push(TreeLine { line: number, ..line });
+        number
+    }
+}
+
+/// Entries that follow each other.
+#[derive(Debug, Default)]
+struct Run {
+    first: Option<EntryId>,
+    last: Option<EntryId>,
+    time: Option<i64>,
+    entries: u64,
+    turns: u64,
+    tool_calls: u64,
+    prompt: Option<EntryId>,
+    /// Entries with calls.
+    callers: Vec<EntryId>,
+    /// Entries that other sessions go on from.
+    forked: Vec<EntryId>,
+    is_leaf: bool,
+    is_current: bool,
+}
+
+impl Run {
+    fn add(&mut self, node: &Node) {
+        self.first = self.first.or(Some(node.id));
+        // What hangs beside the way, or after the leaf, is no place to go on from.
+        if !node.is_aside && !self.is_leaf {
+            self.last = Some(node.id);
+        }
+        self.time = self.time.or(node.time);
+        self.entries += 1;
+        self.tool_calls += node.tool_calls;
+        if node.is_prompt {
+            self.turns += 1;
+            self.prompt = self.prompt.or(Some(node.id));
+        }
+        if node.tool_calls > 0 {
+            self.callers.push(node.id);
+        }
+        self.is_leaf |= node.is_leaf;
+        self.is_current |= node.is_current;
+    }
+}

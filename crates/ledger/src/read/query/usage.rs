@@ -1,0 +1,155 @@
+//! Tokens and cost, added up by day, month, session, model, project or agent.
+//!
+//! Which copy of a response counts was decided when it was collected (`project::usage`); here only
+//! the sums of quarters of an hour are read, with what last lines without a newline will add.
+
+mod groups;
+mod sessions;
+mod sums;
+mod tally;
+
+use jiff::tz::TimeZone;
+use quipu_transcript::prices::{Price, Prices, Service, Tokens};
+
+use super::{Filter, tails};
+use crate::Result;
+use crate::file::ledger::Ledger;
+use crate::project::usage_rollup::{Key, QUARTER, Sums};
+use crate::wire::UsageReport;
+use groups::Groups;
+pub use sessions::{Costs, costs};
+use sums::each_sum;
+use tally::Tally;
+
+/// What to group by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsageBy {
+    /// Days of a time zone.
+    Day,
+    /// Months of a time zone.
+    Month,
+    /// Sessions, with their sub-agents.
+    Session,
+    /// Models.
+    Model,
+    /// Folders that agents worked in.
+    Project,
+    /// Formats, and the agents of those that have several.
+    Agent,
+}
+
+impl UsageBy {
+    /// The name that JSON has for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            UsageBy::Day => "day",
+            UsageBy::Month => "month",
+            UsageBy::Session => "session",
+            UsageBy::Model => "model",
+            UsageBy::Project => "project",
+            UsageBy::Agent => "agent",
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Debug)]
+pub struct UsageRequest<'a> {
+    /// The groups.
+    pub by: UsageBy,
+    /// From the quarter of an hour that holds this moment, in milliseconds UTC.
+    pub since: Option<i64>,
+    /// Before this moment, its quarter of an hour included.
+    pub until: Option<i64>,
+    /// Only of these sessions.
+    pub sessions: Option<&'a Filter>,
+    /// Where days begin and end.
+    pub zone: TimeZone,
+    /// What tokens cost.
+    pub prices: &'a Prices,
+}
+
+/// Adds up what was used. `None` if only some sessions are asked for and there are none of them.
+pub fn usage(ledger: &Ledger, request: &UsageRequest<'_>) -> Result<Option<UsageReport>> {
+    let conn = ledger.conn();
+    let mut models = models(conn, request.prices)?;
+    let tails = tails::all(conn)?;
+    let foreseen = sums::foreseen(conn, &tails, &mut models, request.prices)?;
+    let Some(mut groups) = Groups::new(conn, request, &tails)? else { return Ok(None) };
+    // Of a quarter that is only partly meant, all is shown.
+    let since = request.since.map_or(i64::MIN, |since| since - since.rem_euclid(QUARTER));
+    let until = request.until.unwrap_or(i64::MAX);
+    let mut tallies: Vec<Tally> = Vec::new();
+    let mut total = Tally::default();
+    each_sum(conn, since..until, foreseen, &mut |key, sums| {
+        let Some(group) = groups.of(key.quarter, key.session.0, key.model, &models) else { return };
+        if tallies.len() <= group {
+            tallies.resize_with(group + 1, Tally::default);
+        }
+        let part = part(key, sums, &models);
+        if let Some(tally) = tallies.get_mut(group) {
+            tally.add(key.model, &part);
+        }
+        total.add(key.model, &part);
+    })?;
+    let mut report = groups.report(conn, &tallies, &total, &models)?;
+    report.total.unfinished = tails::unreadable(conn)?;
+    Ok(Some(report))
+}
+
+/// One row of sums, with what it cost.
+#[derive(Debug)]
+struct Part {
+    responses: u64,
+    tokens: Tokens,
+    cost: Cost,
+}
+
+#[derive(Debug)]
+enum Cost {
+    Recorded(f64),
+    Priced(f64),
+    Unknown,
+}
+
+/// A model by its number.
+#[derive(Debug)]
+struct Model {
+    id: i64,
+    name: String,
+    price: Option<Price>,
+}
+
+fn models(conn: &rusqlite::Connection, prices: &Prices) -> Result<Vec<Model>> {
+    let mut statement = conn.prepare_cached("SELECT id, model FROM models ORDER BY id")?;
+    let models = statement
+        .query_map([], |row| {
+            let name: String = row.get(1)?;
+            Ok(Model { id: row.get(0)?, price: prices.of(&name).copied(), name })
+        })?
+        .collect::<Result<_, _>>()?;
+    Ok(models)
+}
+
+fn model(models: &[Model], id: i64) -> Option<&Model> {
+    models.binary_search_by_key(&id, |model| model.id).ok().and_then(|index| models.get(index))
+}
+
+fn part(key: &Key, sums: &Sums, models: &[Model]) -> Part {
+    let [responses, input, output, cache_read, cache_write, cache_write_1h, cost] =
+        sums.map(|sum| sum.max(0).cast_unsigned());
+    let tokens = Tokens { input, output, cache_read, cache_write, cache_write_1h };
+    let cost = if key.is_recorded {
+        Cost::Recorded(cost as f64 / 1e9)
+    } else {
+        let service = Service { is_fast: key.is_fast, prompt_over: key.prompt_over };
+        let price = model(models, key.model).and_then(|model| model.price.as_ref());
+        match price.and_then(|price| price.cost(service, &tokens)) {
+            Some(cost) => Cost::Priced(cost),
+            // What has no tokens costs nothing, whatever it is.
+            None if tokens == Tokens::default() => Cost::Priced(0.0),
+            None => Cost::Unknown,
+        }
+    };
+    Part { responses, tokens, cost }
+}

@@ -1,0 +1,314 @@
+//! Which group a row of sums belongs to.
+
+use foldhash::{HashMap, HashSet};
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+use rusqlite::Connection;
+
+use super::super::listed::{self, Listed};
+use super::super::tails::Tail;
+use super::tally::Tally;
+use super::{Model, UsageBy, UsageRequest, model};
+use crate::Result;
+use crate::base::ids::SessionRow;
+use crate::project::draft::Fact;
+use crate::project::family::works_for;
+use crate::wire::{UsageLine, UsageReport, UsageSession};
+
+/// What nothing says.
+const UNKNOWN: &str = "unknown";
+
+/// Nobody works for somebody who works for somebody … this often; a circle would.
+const DEEPEST: usize = 64;
+
+/// The groups that were found, and how to find more.
+pub(super) struct Groups {
+    by: UsageBy,
+    zone: TimeZone,
+    /// Empty unless somebody asks about sessions.
+    sessions: HashMap<i64, Session>,
+    /// If only some are.
+    wanted: Option<HashSet<i64>>,
+    names: Vec<String>,
+    by_name: HashMap<String, usize>,
+    /// The group of a session or of a model.
+    known: HashMap<i64, usize>,
+    /// The session that a group is about, where it is about one.
+    heads: Vec<i64>,
+    /// The day or month of the row before: when it begins and ends, and its group.
+    period: Option<(i64, i64, usize)>,
+}
+
+/// What is known of a session.
+struct Session {
+    id: String,
+    /// The session that it works for.
+    parent: Option<i64>,
+    project: Option<String>,
+    said: UsageSession,
+}
+
+impl Groups {
+    /// `None` if no session is like that.
+    pub(super) fn new(
+        conn: &Connection,
+        request: &UsageRequest<'_>,
+        tails: &[Tail],
+    ) -> Result<Option<Groups>> {
+        let has_sessions =
+            matches!(request.by, UsageBy::Session | UsageBy::Project | UsageBy::Agent);
+        let mut sessions = if has_sessions { sessions(conn)? } else { HashMap::default() };
+        if request.by == UsageBy::Project {
+            for listed in listed::all(conn)? {
+                if let Some(session) = sessions.get_mut(&listed.row.0) {
+                    session.project = listed.path.or(listed.slug);
+                }
+            }
+        }
+        let only: Vec<Listed> = tails.iter().filter_map(only_line).collect();
+        let wanted = match request.sessions {
+            Some(filter) => {
+                let mut wanted: HashSet<i64> =
+                    listed::filtered(conn, filter)?.iter().map(|session| session.row.0).collect();
+                let only = only.iter().filter(|session| filter.takes_with_project(session));
+                wanted.extend(only.map(|session| session.row.0));
+                if wanted.is_empty() {
+                    return Ok(None);
+                }
+                Some(wanted)
+            }
+            None => None,
+        };
+        for tail in tails {
+            if let Some(session) = tail.session.and_then(|row| sessions.get_mut(&row.0)) {
+                session.said.updated_at = session.said.updated_at.max(tail.entry.time);
+            }
+        }
+        if has_sessions {
+            let names = tails.iter().filter(|tail| tail.session.is_none());
+            for (tail, listed) in names.zip(only) {
+                let id = tail.name.as_ref().map_or_else(String::new, |name| name.id.clone());
+                sessions.insert(tail.id.0, Session::of_only_line(id, listed));
+            }
+        }
+        Ok(Some(Groups {
+            by: request.by,
+            zone: request.zone.clone(),
+            sessions,
+            wanted,
+            names: Vec::new(),
+            by_name: HashMap::default(),
+            known: HashMap::default(),
+            heads: Vec::new(),
+            period: None,
+        }))
+    }
+
+    /// The number of the group; `None` if the row is not asked for.
+    pub(super) fn of(
+        &mut self,
+        quarter: i64,
+        session: i64,
+        model_id: i64,
+        models: &[Model],
+    ) -> Option<usize> {
+        if self.wanted.as_ref().is_some_and(|wanted| !wanted.contains(&session)) {
+            return None;
+        }
+        let about = match self.by {
+            UsageBy::Day | UsageBy::Month => return Some(self.period(quarter)),
+            UsageBy::Model => model_id,
+            UsageBy::Session | UsageBy::Project | UsageBy::Agent => session,
+        };
+        if let Some(group) = self.known.get(&about) {
+            return Some(*group);
+        }
+        let group = match self.by {
+            UsageBy::Session => self.head(session),
+            UsageBy::Model => self.named(model(models, model_id).map(|model| model.name.clone())),
+            UsageBy::Project => self.named(self.project(session)),
+            _ => self.named(self.sessions.get(&session).map(agent)),
+        };
+        self.known.insert(about, group);
+        Some(group)
+    }
+
+    /// The day or month that a quarter lies in. Rows come in order, so it is mostly the last one.
+    fn period(&mut self, quarter: i64) -> usize {
+        if let Some((start, end, group)) = self.period
+            && (start..end).contains(&quarter)
+        {
+            return group;
+        }
+        let found = (quarter != 0).then(|| period(self.by, quarter, &self.zone)).flatten();
+        let Some((name, start, end)) = found else { return self.named(None) };
+        let group = self.named(Some(name));
+        self.period = Some((start, end, group));
+        group
+    }
+
+    /// The group of the session that a session works for in the end.
+    fn head(&mut self, session: i64) -> usize {
+        let head = self.above(session).last().unwrap_or(session);
+        if let Some(group) = self.known.get(&head) {
+            return *group;
+        }
+        let group = self.names.len();
+        self.names.push(self.sessions.get(&head).map_or(UNKNOWN.to_owned(), |s| s.id.clone()));
+        self.heads.push(head);
+        self.known.insert(head, group);
+        group
+    }
+
+    /// Where a session worked, or else the one that it works for.
+    fn project(&self, session: i64) -> Option<String> {
+        self.above(session).find_map(|id| self.sessions.get(&id)?.project.clone())
+    }
+
+    /// A session, and all that it works for.
+    fn above(&self, session: i64) -> impl Iterator<Item = i64> {
+        std::iter::successors(Some(session), |id| self.sessions.get(id)?.parent).take(DEEPEST)
+    }
+
+    fn named(&mut self, name: Option<String>) -> usize {
+        let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| UNKNOWN.to_owned());
+        if let Some(group) = self.by_name.get(&name) {
+            return *group;
+        }
+        let group = self.names.len();
+        self.names.push(name.clone());
+        self.by_name.insert(name, group);
+        group
+    }
+
+    /// The sums with their names, in order.
+    pub(super) fn report(
+        mut self,
+        conn: &Connection,
+        tallies: &[Tally],
+        total: &Tally,
+        models: &[Model],
+    ) -> Result<UsageReport> {
+        let mut order: Vec<usize> = (0..tallies.len()).collect();
+        let is_time = matches!(self.by, UsageBy::Day | UsageBy::Month);
+        order.sort_by(|left, right| {
+            let name = || self.names.get(*left).cmp(&self.names.get(*right));
+            let weight = |group: &usize| tallies.get(*group).map(Tally::weight).unwrap_or_default();
+            match is_time {
+                // Dates sort as text; `unknown` comes after them.
+                true => name(),
+                false => {
+                    let ((cost, tokens), (other_cost, other_tokens)) =
+                        (weight(left), weight(right));
+                    other_cost.total_cmp(&cost).then(other_tokens.cmp(&tokens)).then_with(name)
+                }
+            }
+        });
+        let mut lines = Vec::with_capacity(order.len());
+        for group in order {
+            let (Some(name), Some(tally)) = (self.names.get_mut(group), tallies.get(group)) else {
+                continue;
+            };
+            let line = tally.line(self.by.name(), std::mem::take(name), models);
+            let head = self.heads.get(group).copied();
+            let mut session =
+                head.and_then(|head| self.sessions.get(&head)).map(|head| head.said.clone());
+            if let (Some(head @ 0..), Some(session)) = (head, &mut session) {
+                session.title = super::super::sessions::title(conn, SessionRow(head))?;
+            }
+            lines.push(UsageLine { session, ..line });
+        }
+        Ok(UsageReport { lines, total: total.line("total", "total".to_owned(), models) })
+    }
+}
+
+/// The session of which a line without a newline is all that there is.
+fn only_line(tail: &Tail) -> Option<Listed> {
+    if tail.session.is_some() {
+        return None;
+    }
+    let name = tail.name.as_ref();
+    let cwd = tail.entry.says.iter().find_map(|fact| match fact {
+        Fact::Cwd(cwd) if !cwd.is_empty() => Some(cwd.to_string()),
+        _ => None,
+    });
+    Some(Listed {
+        row: tail.row(),
+        format: name.map_or("", |name| name.format).to_owned(),
+        agent: name.map_or_else(String::new, |name| name.agent.clone()),
+        slug: tail.slug.clone(),
+        path: cwd,
+        started_at: tail.entry.time,
+        updated_at: tail.entry.time,
+        last: tail.entry.time,
+        channel: None,
+        is_minor: false,
+        tails: Vec::new(),
+    })
+}
+
+impl Session {
+    fn of_only_line(id: String, listed: Listed) -> Session {
+        Session {
+            id,
+            parent: None,
+            project: listed.path.clone().or(listed.slug),
+            said: UsageSession {
+                format: listed.format,
+                agent: listed.agent,
+                cwd: listed.path,
+                title: None,
+                updated_at: listed.updated_at,
+            },
+        }
+    }
+}
+
+/// The name of a day or month, and when it begins and ends.
+fn period(by: UsageBy, quarter: i64, zone: &TimeZone) -> Option<(String, i64, i64)> {
+    let date = Timestamp::from_millisecond(quarter).ok()?.to_zoned(zone.clone()).date();
+    let (first, next, shape) = match by {
+        UsageBy::Month => {
+            let first = date.first_of_month();
+            (first, first.checked_add(1.month()).ok()?, "%Y-%m")
+        }
+        _ => (date, date.tomorrow().ok()?, "%Y-%m-%d"),
+    };
+    let start = |date: Date| Some(date.to_zoned(zone.clone()).ok()?.timestamp().as_millisecond());
+    Some((date.strftime(shape).to_string(), start(first)?, start(next)?))
+}
+
+/// `claude-code`, `openclaw/main`.
+fn agent(session: &Session) -> String {
+    let UsageSession { format, agent, .. } = &session.said;
+    if agent.is_empty() { format.clone() } else { format!("{format}/{agent}") }
+}
+
+fn sessions(conn: &Connection) -> Result<HashMap<i64, Session>> {
+    let mut statement = conn.prepare_cached(concat!(
+        "SELECT child.id, child.session_id, child.format, child.agent, child.cwd, child.updated_at,
+                (SELECT parent.id FROM sessions parent WHERE ",
+        works_for!(),
+        ") FROM sessions child",
+    ))?;
+    let mut sessions = HashMap::default();
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let cwd: Option<String> = row.get(4)?;
+        let session = Session {
+            id: row.get(1)?,
+            parent: row.get(6)?,
+            project: None,
+            said: UsageSession {
+                format: row.get(2)?,
+                agent: row.get(3)?,
+                cwd,
+                title: None,
+                updated_at: row.get(5)?,
+            },
+        };
+        sessions.insert(row.get(0)?, session);
+    }
+    Ok(sessions)
+}

@@ -1,0 +1,38 @@
+//! What each session cost, for the index of sessions.
+
+use foldhash::HashMap;
+use quipu_transcript::prices::Prices;
+
+use super::tally::Tally;
+use super::{models, part, sums};
+use crate::Result;
+use crate::base::ids::SessionRow;
+use crate::file::ledger::Ledger;
+use crate::read::query::tails;
+use crate::wire::Session;
+
+/// What sessions cost. Their sub-agents are sessions of their own.
+#[derive(Debug)]
+pub struct Costs(HashMap<SessionRow, Tally>);
+
+impl Costs {
+    /// Fills in what a session used and what that cost: the responses that are billed to it, without
+    /// copies of another session's.
+    pub fn bill(&self, row: SessionRow, session: &mut Session) {
+        let tally = self.0.get(&row);
+        session.tokens = tally.map_or(0, Tally::total);
+        session.cost_usd = tally.map_or(Some(0.0), Tally::cost);
+    }
+}
+
+/// What all sessions cost. Reads the sums of quarters of an hour, once.
+pub fn costs(ledger: &Ledger, prices: &Prices) -> Result<Costs> {
+    let conn = ledger.conn();
+    let mut models = models(conn, prices)?;
+    let foreseen = sums::foreseen(conn, &tails::all(conn)?, &mut models, prices)?;
+    let mut costs: HashMap<SessionRow, Tally> = HashMap::default();
+    sums::each_sum(conn, i64::MIN..i64::MAX, foreseen, &mut |key, sums| {
+        costs.entry(key.session).or_default().add(key.model, &part(key, sums, &models));
+    })?;
+    Ok(Costs(costs))
+}

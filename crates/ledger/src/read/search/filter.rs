@@ -1,0 +1,439 @@
+//! What has to hold of a hit besides its words. Sets of sessions, kinds and calls are read once;
+//! of each hit only its row is looked at.
+
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
+use quipu_fts5::{Matches, RowId};
+use quipu_transcript::entry::Role;
+use quipu_transcript::project::Name;
+use quipu_transcript::search::query::{Filter, Place, What};
+use rusqlite::{Connection, OptionalExtension};
+
+use super::columns;
+use super::outputs::Outputs;
+use crate::Result;
+use crate::read::query::listed;
+
+/// All filters of a query, ready to be asked.
+pub(crate) struct Filters<'c> {
+    conn: &'c Connection,
+    /// Sessions that pass; `None`: all do, and what belongs to none.
+    sessions: Option<HashSet<i64>>,
+    rules: Rules,
+    roles: Vec<(bool, Role)>,
+    errors: Option<(bool, HashSet<i64>)>,
+    /// Entries of calls, or of turns with calls.
+    calls: Vec<(bool, HashSet<i64>)>,
+    files: Vec<(bool, Touched)>,
+    since: Option<i64>,
+    until: Option<i64>,
+    places: Vec<Place>,
+    kinds: HashMap<i64, Kind>,
+}
+
+struct Kind {
+    type_name: String,
+    role: String,
+    is_error: bool,
+}
+
+/// What has to do with a file.
+#[derive(Default)]
+struct Touched {
+    /// Calls and their results.
+    entries: HashSet<i64>,
+    turns: HashSet<i64>,
+}
+
+struct Row {
+    session: Option<i64>,
+    kind: i64,
+    turn: Option<i64>,
+    time: Option<i64>,
+}
+
+impl Row {
+    fn read(row: &rusqlite::Row<'_>, from: usize) -> rusqlite::Result<Row> {
+        Ok(Row {
+            session: row.get(from)?,
+            kind: row.get(from + 1)?,
+            turn: row.get(from + 2)?,
+            time: row.get(from + 3)?,
+        })
+    }
+}
+
+/// From so many entries on their rows are read in order.
+const MANY: usize = 50_000;
+
+impl<'c> Filters<'c> {
+    /// `has_words`: the query looks for text. Otherwise `file:` means the calls themselves.
+    pub(crate) fn new(
+        conn: &'c Connection,
+        filters: &[Filter],
+        places: &[Place],
+        has_words: bool,
+    ) -> Result<Filters<'c>> {
+        let mut all = Filters {
+            conn,
+            sessions: None,
+            rules: Rules::default(),
+            roles: Vec::new(),
+            errors: None,
+            calls: Vec::new(),
+            files: Vec::new(),
+            since: None,
+            until: None,
+            places: places.to_vec(),
+            kinds: kinds(conn)?,
+        };
+        let mut calls: HashMap<bool, HashSet<i64>> = HashMap::new();
+        let mut files: HashMap<bool, Touched> = HashMap::new();
+        for Filter { is_negated, what } in filters {
+            let not = *is_negated;
+            match what {
+                What::Role(role) => all.roles.push((not, *role)),
+                What::Error => all.errors = Some((not, failed_results(conn)?)),
+                What::Since(at) if not => {
+                    all.until = Some(all.until.map_or(*at, |old| old.min(*at)))
+                }
+                What::Until(at) if not => {
+                    all.since = Some(all.since.map_or(*at, |old| old.max(*at)))
+                }
+                What::Since(at) => all.since = Some(all.since.map_or(*at, |old| old.max(*at))),
+                What::Until(at) => all.until = Some(all.until.map_or(*at, |old| old.min(*at))),
+                What::Tool(name) => called(conn, name, calls.entry(not).or_default())?,
+                What::File(path) => {
+                    touched(conn, path, has_words, files.entry(not).or_default())?;
+                }
+                rule => all.rules.add(conn, not, rule)?,
+            }
+        }
+        all.calls.extend(calls);
+        all.files.extend(files);
+        if !all.rules.is_empty() {
+            all.sessions = Some(sessions(conn, &all.rules)?);
+        }
+        Ok(all)
+    }
+
+    /// Whether nothing has to hold.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sessions.is_none()
+            && self.roles.is_empty()
+            && self.errors.is_none()
+            && self.calls.is_empty()
+            && self.files.is_empty()
+            && self.since.is_none()
+            && self.until.is_none()
+            && !self
+                .places
+                .iter()
+                .any(|place| matches!(place, Place::Notes | Place::Cron | Place::Prompts))
+    }
+
+    /// The sessions that pass, where that is a question.
+    pub(crate) fn sessions(&self) -> Option<&HashSet<i64>> {
+        self.sessions.as_ref()
+    }
+
+    /// Leaves out what does not pass.
+    pub(crate) fn apply(&self, matches: &mut Matches) -> Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let outputs = Outputs::read(self.conn)?;
+        let mut one = self
+            .conn
+            .prepare_cached("SELECT session, kind, turn, time FROM entry_rows WHERE id = ?1")?;
+        let mut look_up = |speaker: i64, found_in: u8| match one
+            .query_row([speaker], |row| Row::read(row, 0))
+            .optional()?
+        {
+            Some(row) => self.pass(speaker, &row, found_in),
+            None => Ok(false),
+        };
+        if matches.len() < MANY {
+            return matches.try_retain(|RowId(entry), found_in| {
+                // What needs no row comes first.
+                Ok(self.is_of_calls(entry) && look_up(outputs.speaker(entry), found_in)?)
+            });
+        }
+        // So many that going through all rows is less work than finding each.
+        let mut statement = self.conn.prepare_cached(
+            "SELECT id, session, kind, turn, time FROM entry_rows WHERE id >= ?1 ORDER BY id",
+        )?;
+        let mut rows = statement.query([matches.rowids().next()])?;
+        let mut last: Option<(i64, Row)> = None;
+        matches.try_retain(|RowId(entry), found_in| {
+            while last.as_ref().is_none_or(|(id, _)| *id < entry) {
+                match rows.next()? {
+                    Some(row) => last = Some((row.get(0)?, Row::read(row, 1)?)),
+                    None => return Ok(false),
+                }
+            }
+            let speaker = outputs.speaker(entry);
+            match &last {
+                _ if !self.is_of_calls(entry) => Ok(false),
+                _ if speaker != entry => look_up(speaker, found_in),
+                Some((id, row)) if *id == entry => self.pass(entry, row, found_in),
+                _ => Ok(false),
+            }
+        })
+    }
+
+    fn is_of_calls(&self, entry: i64) -> bool {
+        self.calls.iter().all(|(not, set)| set.contains(&entry) != *not)
+    }
+
+    /// Whether an entry that was found in these columns passes.
+    fn pass(&self, entry: i64, row: &Row, found_in: u8) -> Result<bool> {
+        let kind = self.kinds.get(&row.kind);
+        if !self.in_time(row) || !self.in_place(kind, found_in) || !self.has_role(kind, found_in) {
+            return Ok(false);
+        }
+        if let Some((not, failed)) = &self.errors {
+            let is_error = kind.is_some_and(|kind| kind.is_error) || failed.contains(&entry);
+            if is_error == *not {
+                return Ok(false);
+            }
+        }
+        for (not, touched) in &self.files {
+            let is_touched = touched.entries.contains(&entry)
+                || row.turn.is_some_and(|turn| touched.turns.contains(&turn));
+            if is_touched == *not {
+                return Ok(false);
+            }
+        }
+        match (&self.sessions, row.session) {
+            (None, _) => Ok(true),
+            (Some(sessions), Some(session)) => Ok(sessions.contains(&session)),
+            (Some(_), None) => self.pass_alone(entry),
+        }
+    }
+
+    fn in_time(&self, row: &Row) -> bool {
+        if self.since.is_none() && self.until.is_none() {
+            return true;
+        }
+        row.time.is_some_and(|time| {
+            self.since.is_none_or(|since| time >= since)
+                && self.until.is_none_or(|until| time < until)
+        })
+    }
+
+    fn in_place(&self, kind: Option<&Kind>, found_in: u8) -> bool {
+        let type_name = kind.map_or("", |kind| kind.type_name.as_str());
+        self.places.is_empty()
+            || self.places.iter().any(|place| match place {
+                Place::Text => found_in & columns::PROSE != 0,
+                Place::Input => found_in & columns::TOOL_INPUT != 0,
+                Place::Result => found_in & columns::TOOL_RESULT != 0,
+                Place::Thinking => found_in & columns::THINKING != 0,
+                Place::Notes => type_name == "note",
+                Place::Cron => matches!(type_name, "cron_run" | "cron_jobs"),
+                Place::Prompts => type_name == "history",
+            })
+    }
+
+    fn has_role(&self, kind: Option<&Kind>, found_in: u8) -> bool {
+        let role = kind.map_or("", |kind| kind.role.as_str());
+        // Words beside a tool's result are the human's.
+        let speaks = |wanted: &Role| match (wanted, role) {
+            (Role::User, "tool") => found_in & columns::PROSE != 0,
+            (Role::Tool, "tool") => found_in == 0 || found_in & columns::TOOL_RESULT != 0,
+            (wanted, role) => wanted.as_str() == role,
+        };
+        let mut wanted = self.roles.iter().filter(|(not, _)| !not).map(|(_, role)| role).peekable();
+        let is_wanted = wanted.peek().is_none() || wanted.any(speaks);
+        is_wanted && !self.roles.iter().any(|(not, role)| *not && speaks(role))
+    }
+
+    /// The session's filters for what belongs to no session: notes, jobs, prompts.
+    fn pass_alone(&self, entry: i64) -> Result<bool> {
+        let said = self
+            .conn
+            .prepare_cached(
+                "SELECT s.format, coalesce(d.agent, ''), p.project
+                   FROM entry_rows e
+                   LEFT JOIN documents d ON d.id = e.id
+                   LEFT JOIN prompts p ON p.id = e.id
+                   LEFT JOIN records r ON r.seq = e.id
+                   LEFT JOIN generations g ON g.id = r.generation
+                   LEFT JOIN sources s ON s.id = g.source
+                  WHERE e.id = ?1",
+            )?
+            .query_row([entry], |row| {
+                Ok(Described {
+                    format: row.get::<_, Option<String>>(0)?.unwrap_or_default(),
+                    agent: row.get(1)?,
+                    project: row.get(2)?,
+                    ..Described::default()
+                })
+            })
+            .optional()?;
+        Ok(said.is_some_and(|said| self.rules.pass(&said)))
+    }
+}
+
+fn kinds(conn: &Connection) -> Result<HashMap<i64, Kind>> {
+    let mut statement = conn.prepare_cached("SELECT id, type, role, is_error FROM kinds")?;
+    let kinds = statement.query_map([], |row| {
+        let kind = Kind { type_name: row.get(1)?, role: row.get(2)?, is_error: row.get(3)? };
+        Ok((row.get(0)?, kind))
+    })?;
+    Ok(kinds.collect::<Result<_, _>>()?)
+}
+
+/// Results that the agent recorded as failed.
+fn failed_results(conn: &Connection) -> Result<HashSet<i64>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT result FROM tool_call_rows WHERE is_error = 1 AND result IS NOT NULL",
+    )?;
+    Ok(statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
+/// Adds calls of a tool, their results and the files that hold them. `mcp__*` names many tools.
+fn called(conn: &Connection, name: &str, found: &mut HashSet<i64>) -> Result<()> {
+    let (name, is_prefix) = match name.strip_suffix('*') {
+        Some(start) => (start, true),
+        None => (name, false),
+    };
+    let mut statement = conn.prepare_cached(
+        "SELECT entry, result, output FROM tool_calls
+          WHERE CASE WHEN ?2 THEN lower(substr(name, 1, length(?1))) = lower(?1)
+                     ELSE name = ?1 COLLATE NOCASE END",
+    )?;
+    let mut rows = statement.query((name, is_prefix))?;
+    while let Some(row) = rows.next()? {
+        for index in 0..3 {
+            found.extend(row.get::<_, Option<i64>>(index)?);
+        }
+    }
+    Ok(())
+}
+
+/// Adds what was done with a file: by the end of its path, or any part of it.
+fn touched(conn: &Connection, path: &str, with_turns: bool, found: &mut Touched) -> Result<()> {
+    let mut statement = conn.prepare_cached(
+        "SELECT c.entry, c.result, c.output, CASE WHEN ?2 THEN e.turn END
+           FROM tool_call_rows c CROSS JOIN entry_rows e ON e.id = c.entry
+          WHERE iif(typeof(c.target) = 'integer',
+                    c.target IN (SELECT id FROM targets WHERE instr(lower(text), lower(?1)) > 0),
+                    instr(lower(c.target), lower(?1)) > 0)",
+    )?;
+    let mut rows = statement.query((path, with_turns))?;
+    while let Some(row) = rows.next()? {
+        for index in 0..3 {
+            found.entries.extend(row.get::<_, Option<i64>>(index)?);
+        }
+        if with_turns {
+            found.turns.extend(row.get::<_, Option<i64>>(3)?);
+        }
+    }
+    Ok(())
+}
+
+/// What a session, or something without one, says about itself.
+#[derive(Default)]
+struct Described {
+    row: Option<i64>,
+    format: String,
+    agent: String,
+    agent_type: Option<String>,
+    session: String,
+    project: Option<String>,
+    compactions: i64,
+}
+
+/// What has to hold of a session.
+#[derive(Default)]
+struct Rules(Vec<(bool, Rule)>);
+
+enum Rule {
+    /// The sessions of the project, and its name for what belongs to no session.
+    Project(HashSet<i64>, Name),
+    Agent(String),
+    Format(String),
+    Session(String),
+    Compaction,
+}
+
+impl Rules {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn add(&mut self, conn: &Connection, is_negated: bool, what: &What) -> Result<()> {
+        let rule = match what {
+            What::Project(said) => {
+                let name = Name::new(said);
+                let project = Some(name.clone());
+                let filter = listed::Filter { project, all: true, ..listed::Filter::default() };
+                let sessions = listed::filtered(conn, &filter)?;
+                Rule::Project(sessions.iter().map(|session| session.row.0).collect(), name)
+            }
+            What::Agent(name) => Rule::Agent(name.clone()),
+            What::Format(name) => Rule::Format(name.to_lowercase()),
+            What::Session(id) => Rule::Session(id.clone()),
+            _ => Rule::Compaction,
+        };
+        self.0.push((is_negated, rule));
+        Ok(())
+    }
+
+    /// Of each kind of rule one that wants it is enough, and none that does not want it may hold.
+    fn pass(&self, said: &Described) -> bool {
+        let kind = |rule: &Rule| std::mem::discriminant(rule);
+        self.0.iter().all(|(not, rule)| match not {
+            true => !rule.holds(said),
+            false => self
+                .0
+                .iter()
+                .any(|(not, other)| !not && kind(other) == kind(rule) && other.holds(said)),
+        })
+    }
+}
+
+impl Rule {
+    fn holds(&self, said: &Described) -> bool {
+        match self {
+            Rule::Project(sessions, name) => match said.row {
+                Some(row) => sessions.contains(&row),
+                None => name.closeness(None, said.project.as_deref()).is_some(),
+            },
+            Rule::Agent(name) => {
+                let kind = said.agent_type.as_deref().unwrap_or_default();
+                said.agent.eq_ignore_ascii_case(name)
+                    || kind.eq_ignore_ascii_case(name)
+                    || (said.agent.is_empty() && said.format.eq_ignore_ascii_case(name))
+            }
+            Rule::Format(name) => said.format.starts_with(name.as_str()),
+            Rule::Session(id) => said.session.starts_with(id.as_str()),
+            Rule::Compaction => said.compactions > 0,
+        }
+    }
+}
+
+/// The sessions that pass.
+fn sessions(conn: &Connection, rules: &Rules) -> Result<HashSet<i64>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT id, format, agent, agent_type, session_id, compactions FROM sessions",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut passing = HashSet::new();
+    while let Some(row) = rows.next()? {
+        let said = Described {
+            row: row.get(0)?,
+            format: row.get(1)?,
+            agent: row.get(2)?,
+            agent_type: row.get(3)?,
+            session: row.get(4)?,
+            project: None,
+            compactions: row.get(5)?,
+        };
+        if rules.pass(&said) {
+            passing.insert(row.get(0)?);
+        }
+    }
+    Ok(passing)
+}

@@ -1,0 +1,440 @@
+//! What is told about each hit that is shown.
+
+use foldhash::{HashMap, HashMapExt};
+use quipu_transcript::search::snippet;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::columns;
+use super::nearby;
+use super::outputs;
+use super::pattern::Pattern;
+use super::texts::{Texts, by_column};
+use crate::Result;
+use crate::base::ids::{EntryId, PackedId, SessionRow};
+use crate::read::query::sessions::title;
+use crate::read::query::{listed, lost, story, tails};
+use crate::wire::SearchHit;
+
+/// How much of a text is shown, in bytes.
+const WIDTH: usize = 240;
+
+/// How much of an entry nearby is shown.
+const NEARBY_WIDTH: usize = 160;
+
+/// The type of entries that are files with a call's output.
+const TOOL_OUTPUT: &str = "tool-output";
+
+/// An entry to tell about.
+pub(crate) struct Wanted {
+    pub(crate) entry: i64,
+    /// The columns that it was found in.
+    pub(crate) columns: u8,
+    pub(crate) score: Option<f64>,
+    pub(crate) is_older: bool,
+}
+
+/// Tells about entries.
+pub(crate) struct Teller<'c> {
+    conn: &'c Connection,
+    texts: Texts<'c>,
+    pattern: &'c Pattern,
+    sessions: HashMap<i64, Session>,
+    /// Of each session a turn and its number.
+    turns: HashMap<i64, (i64, i64)>,
+    /// All turns of sessions that were pieced together from several files, in order.
+    pieced: HashMap<i64, Option<Vec<EntryId>>>,
+    around: usize,
+}
+
+#[derive(Default)]
+struct Session {
+    id: String,
+    format: String,
+    agent: Option<String>,
+    title: Option<String>,
+    project: Option<String>,
+    slug: Option<String>,
+    cwd: Option<String>,
+    part: String,
+    state: String,
+    parent: Option<String>,
+}
+
+struct Row {
+    session: Option<i64>,
+    uuid: Option<PackedId>,
+    turn: Option<i64>,
+    kind: String,
+    role: Option<String>,
+    time: Option<i64>,
+    is_error: bool,
+    marks: [bool; 4],
+}
+
+impl Row {
+    /// Why a story does not tell it, as `story::tell` decides it.
+    fn folded(&self, place: &str, is_command: bool) -> Option<&'static str> {
+        let [is_sidechain, is_summary, is_mirror, is_meta] = self.marks;
+        match (self.kind.as_str(), self.role.as_deref()) {
+            _ if is_sidechain => Some("sidechain"),
+            ("progress", Some(_)) => Some("sidechain"),
+            ("compaction" | "branch_summary", _) => Some("summary"),
+            _ if is_summary => Some("summary"),
+            _ if is_mirror => Some("mirror"),
+            ("custom_message", _) | (_, Some("system")) => Some("meta"),
+            _ if is_meta => Some("meta"),
+            ("history", _) => None,
+            ("queue-operation", Some("user")) => Some("queued"),
+            (_, None) => Some("bookkeeping"),
+            // Words beside a tool's result, and what a command said that the human ran.
+            (_, Some("tool")) if place == "text" => Some("injected"),
+            (_, Some("user")) if is_command => Some("injected"),
+            _ => None,
+        }
+    }
+}
+
+impl<'c> Teller<'c> {
+    pub(crate) fn new(conn: &'c Connection, pattern: &'c Pattern, around: usize) -> Teller<'c> {
+        Teller {
+            conn,
+            texts: Texts::new(conn),
+            pattern,
+            sessions: HashMap::new(),
+            turns: HashMap::new(),
+            pieced: HashMap::new(),
+            around,
+        }
+    }
+
+    /// Tells about one entry.
+    pub(crate) fn tell(&mut self, wanted: &Wanted) -> Result<SearchHit> {
+        let Some(row) = self.row(wanted.entry)? else { return Ok(SearchHit::default()) };
+        // A file with the whole output of a call is found as the call's result.
+        let (speaker, row) = match row.kind.as_str() {
+            TOOL_OUTPUT => match outputs::result_of(self.conn, wanted.entry)? {
+                Some(result) => (result, self.row(result)?.unwrap_or(row)),
+                None => (wanted.entry, row),
+            },
+            _ => (wanted.entry, row),
+        };
+        let mut hit = SearchHit {
+            entry: story::name(EntryId(speaker), row.uuid.as_ref()),
+            number: speaker,
+            kind: row.kind.clone(),
+            role: row.role.clone(),
+            time: row.time,
+            is_error: row.is_error,
+            is_older: wanted.is_older,
+            score: wanted.score,
+            ..SearchHit::default()
+        };
+        let is_command = self.snippet(wanted, &mut hit)?;
+        hit.folded = row.folded(hit.place, is_command);
+        if hit.role.as_deref() == Some("tool") && hit.place == "text" {
+            // Words beside a tool's result are the human's.
+            hit.role = Some("user".to_owned());
+        }
+        self.tool(&mut hit)?;
+        match row.session {
+            Some(session) => {
+                self.session(session, &mut hit)?;
+                let turn = match speaker {
+                    ..0 => self.provisional_turn(session, speaker)?,
+                    _ => row.turn,
+                };
+                hit.turn = self.turn(session, turn)?;
+                if self.around > 0 {
+                    self.nearby(session, &mut hit)?;
+                }
+            }
+            None => self.alone(&mut hit)?,
+        }
+        Ok(hit)
+    }
+
+    fn row(&self, entry: i64) -> Result<Option<Row>> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "SELECT session, uuid, turn, type, role, time, is_error,
+                        is_sidechain, is_summary, is_mirror, is_meta
+                   FROM entries WHERE id = ?1",
+            )?
+            .query_row([entry], |row| {
+                Ok(Row {
+                    session: row.get(0)?,
+                    uuid: row.get(1)?,
+                    turn: row.get(2)?,
+                    kind: row.get(3)?,
+                    role: row.get(4)?,
+                    time: row.get(5)?,
+                    is_error: row.get(6)?,
+                    marks: [row.get(7)?, row.get(8)?, row.get(9)?, row.get(10)?],
+                })
+            })
+            .optional()?)
+    }
+
+    /// The piece of the text that shows the most of what was looked for. Returns whether it is of a
+    /// command that the human ran, with what that said.
+    fn snippet(&mut self, wanted: &Wanted, hit: &mut SearchHit) -> Result<bool> {
+        let mut best: Option<(usize, &'static str, snippet::Snippet)> = None;
+        let mut consider = |name: &'static str, text: &str, pattern: &Pattern| {
+            let places = pattern.places(text);
+            let mut kinds: Vec<usize> = places.iter().map(|place| place.2).collect();
+            kinds.sort_unstable();
+            kinds.dedup();
+            if best.as_ref().is_none_or(|(most, _, _)| kinds.len() > *most) {
+                best = Some((kinds.len(), name, snippet::around(text, &places, WIDTH)));
+            }
+            kinds.len()
+        };
+        // Prose of messages is at hand; everything else is in a chunk that has to be opened. It
+        // comes first, so where it has all that is looked for nothing else is shown.
+        let message = match wanted.columns & columns::PROSE {
+            0 => None,
+            _ => self.message(wanted.entry)?,
+        };
+        let is_command = message.as_ref().is_some_and(|text| text.starts_with("! "));
+        let is_enough = message.is_some_and(|text| {
+            let found = consider("text", &text, self.pattern);
+            wanted.columns == columns::PROSE || found == self.pattern.kinds()
+        });
+        if !is_enough {
+            let text = self.texts.of(EntryId(wanted.entry))?;
+            for (column, name, text) in by_column(&text) {
+                let is_asked_for = wanted.columns == 0 || wanted.columns & column != 0;
+                if is_asked_for && !text.is_empty() {
+                    consider(name, text, self.pattern);
+                }
+            }
+        }
+        if let Some((_, place, snippet)) = best {
+            let in_characters =
+                |at: usize| snippet.text.get(..at).map_or(0, |before| before.chars().count());
+            hit.marks = snippet
+                .marks
+                .iter()
+                .map(|(start, end)| (in_characters(*start), in_characters(*end)))
+                .collect();
+            hit.place = place;
+            hit.cut_before = snippet.is_cut_before;
+            hit.cut_after = snippet.is_cut_after;
+            hit.snippet = snippet.text;
+        }
+        Ok(is_command)
+    }
+
+    fn message(&self, entry: i64) -> Result<Option<String>> {
+        Ok(self
+            .conn
+            .prepare_cached("SELECT text FROM message_texts WHERE id = ?1")?
+            .query_row([entry], |row| row.get(0))
+            .optional()?)
+    }
+
+    /// Which tool was called, or answered.
+    fn tool(&self, hit: &mut SearchHit) -> Result<()> {
+        let found = match (hit.place, hit.role.as_deref()) {
+            ("input", _) => self
+                .conn
+                .prepare_cached("SELECT name, 0 FROM tool_calls WHERE entry = ?1 LIMIT 1")?
+                .query_row([hit.number], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()?,
+            ("result", _) | (_, Some("tool")) => self.answered(hit.number)?,
+            _ => None,
+        };
+        if let Some((name, is_error)) = found {
+            hit.tool = Some(name);
+            hit.is_error |= is_error;
+        }
+        Ok(())
+    }
+
+    /// The call that a result answers. Calls are not indexed by their results; but nearly always
+    /// the call is the result's parent.
+    fn answered(&self, result: i64) -> Result<Option<(String, bool)>> {
+        Ok(self
+            .conn
+            .prepare_cached(
+                "SELECT t.name, coalesce(t.is_error, 0)
+                   FROM entry_rows e
+                   JOIN tool_calls t ON t.entry IN (
+                        SELECT p.id FROM entry_rows p WHERE p.id = e.parent
+                         UNION ALL
+                        SELECT p.parent FROM entry_rows p WHERE p.id = e.parent
+                         UNION ALL
+                        SELECT g.parent FROM entry_rows p JOIN entry_rows g ON g.id = p.parent
+                         WHERE p.id = e.parent)
+                  WHERE e.id = ?1 AND t.result = ?1 LIMIT 1",
+            )?
+            .query_row([result], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?)
+    }
+
+    fn session(&mut self, row: i64, hit: &mut SearchHit) -> Result<()> {
+        if let std::collections::hash_map::Entry::Vacant(vacant) = self.sessions.entry(row) {
+            let session = self
+                .conn
+                .prepare_cached(concat!(
+                    "SELECT session_id, format, nullif(agent, ''), project, ",
+                    lost::cwd!(),
+                    ", part, state, parent_id FROM sessions s WHERE id = ?1"
+                ))?
+                .query_row([row], |row| {
+                    Ok(Session {
+                        id: row.get(0)?,
+                        format: row.get(1)?,
+                        agent: row.get(2)?,
+                        title: None,
+                        project: None,
+                        slug: row.get(3)?,
+                        cwd: row.get(4)?,
+                        part: row.get(5)?,
+                        state: row.get(6)?,
+                        parent: row.get(7)?,
+                    })
+                })
+                .optional()?;
+            let session = match session {
+                Some(session) => {
+                    let (slug, cwd) = (session.slug.as_deref(), session.cwd.as_deref());
+                    let place = listed::place(self.conn, slug, cwd)?;
+                    let name = listed::project_name(place.as_deref(), slug).to_owned();
+                    Session {
+                        title: title(self.conn, SessionRow(row))?,
+                        project: Some(name).filter(|name| !name.is_empty()),
+                        ..session
+                    }
+                }
+                None => Session::default(),
+            };
+            vacant.insert(session);
+        }
+        if let Some(session) = self.sessions.get(&row) {
+            hit.session = Some(session.id.clone());
+            hit.format = session.format.clone();
+            hit.agent = session.agent.clone();
+            hit.title = session.title.clone();
+            hit.project = session.project.clone();
+            hit.slug = session.slug.clone();
+            hit.cwd = session.cwd.clone();
+            hit.part = Some(session.part.clone());
+            hit.state = Some(session.state.clone());
+            hit.parent = session.parent.clone();
+        }
+        Ok(())
+    }
+
+    /// The number of a turn in its session. Hits of a session mostly come in order, so that turns
+    /// are counted from the last one on.
+    fn turn(&mut self, session: i64, turn: Option<i64>) -> Result<Option<u64>> {
+        let Some(turn) = turn else { return Ok(None) };
+        if turn < 0 {
+            // It comes after all others.
+            let order = story::turns_told(self.conn, SessionRow(session))?;
+            let at = order.iter().position(|told| told.0 == turn);
+            return Ok(at.map(|at| at as u64 + 1));
+        }
+        if let Some(order) = self.pieced(session)? {
+            let at = order.iter().position(|told| told.0 == turn);
+            return Ok(at.map(|at| at as u64 + 1));
+        }
+        let known = self.turns.get(&session).copied().filter(|known| known.0 <= turn);
+        let (after, before) = known.unwrap_or((i64::MIN, 0));
+        let since: i64 = self
+            .conn
+            .prepare_cached(
+                "SELECT count(*) FROM turns WHERE session = ?1 AND id > ?2 AND id <= ?3",
+            )?
+            .query_row((session, after, turn), |row| row.get(0))?;
+        let number = before + since;
+        self.turns.insert(session, (turn, number));
+        Ok(u64::try_from(number).ok().filter(|number| *number > 0))
+    }
+
+    /// The turn of a last line without a newline, which may be the one that it will begin.
+    fn provisional_turn(&self, session: i64, entry: i64) -> Result<Option<i64>> {
+        let waiting = tails::of(self.conn, SessionRow(session))?;
+        let found = waiting.iter().find(|tail| tail.id.0 == entry);
+        Ok(found.and_then(|tail| tail.own_turn()).map(|turn| turn.0))
+    }
+
+    /// The turns of a session whose entries are not told in the order of their numbers: it stands in
+    /// several files, in one that was rewritten, or a line of it holds several prompts.
+    fn pieced(&mut self, session: i64) -> Result<Option<&Vec<EntryId>>> {
+        if let std::collections::hash_map::Entry::Vacant(vacant) = self.pieced.entry(session) {
+            let is_pieced: bool = self
+                .conn
+                .prepare_cached(
+                    "SELECT (SELECT count(*)
+                               FROM session_sources ss JOIN generations g ON g.source = ss.source
+                              WHERE ss.session = ?1
+                                AND ss.part IN ('transcript', 'agent', 'subagent')) > 1
+                         OR (SELECT max(id) FROM turns WHERE session = ?1) >= (1 << 40)",
+                )?
+                .query_row([session], |row| {
+                    Ok(row.get::<_, Option<bool>>(0)?.unwrap_or_default())
+                })?;
+            vacant.insert(match is_pieced {
+                false => None,
+                true => Some(story::turns_told(self.conn, SessionRow(session))?),
+            });
+        }
+        Ok(self.pieced.get(&session).and_then(Option::as_ref))
+    }
+
+    /// What belongs to no session: a note, a job or its run, a prompt.
+    fn alone(&self, hit: &mut SearchHit) -> Result<()> {
+        let found = self
+            .conn
+            .prepare_cached(
+                "SELECT coalesce(s.format, ''), coalesce(d.agent, j.agent), p.project,
+                        coalesce(d.name, j.name, c.job_id), g.mtime_ns / 1000000, c.session_id
+                   FROM entry_rows e
+                   LEFT JOIN documents d ON d.id = e.id
+                   LEFT JOIN prompts p ON p.id = e.id
+                   LEFT JOIN cron_runs c ON c.id = e.id
+                   LEFT JOIN cron_jobs j ON j.job_id = c.job_id
+                   LEFT JOIN records r ON r.seq = e.id
+                   LEFT JOIN generations g ON g.id = coalesce(r.generation, -e.id)
+                   LEFT JOIN sources s ON s.id = g.source
+                  WHERE e.id = ?1",
+            )?
+            .query_row([hit.number], |row| {
+                hit.format = row.get(0)?;
+                hit.agent = row.get(1)?;
+                // The prompt list knows the folder.
+                hit.cwd = row.get(2)?;
+                let name = hit.cwd.as_deref().map(|cwd| listed::project_name(Some(cwd), None));
+                hit.project = name.filter(|name| !name.is_empty()).map(str::to_owned);
+                hit.name = row.get(3)?;
+                let written: Option<i64> = row.get(4)?;
+                if hit.kind == "note" || hit.kind == "cron_jobs" {
+                    hit.time = hit.time.or(written);
+                }
+                hit.parent = row.get(5)?;
+                Ok(())
+            })
+            .optional()?;
+        if found.is_none() {
+            hit.format.clear();
+        }
+        Ok(())
+    }
+
+    /// What stands before and after a hit in its session.
+    fn nearby(&mut self, session: i64, hit: &mut SearchHit) -> Result<()> {
+        let found = nearby::around(self.conn, session, EntryId(hit.number), self.around)?;
+        for mut near in found {
+            let text = self.texts.of(EntryId(near.number))?;
+            let said = by_column(&text).into_iter().find(|(_, _, text)| !text.is_empty());
+            near.text = said
+                .map(|(_, _, text)| snippet::around(text, &[], NEARBY_WIDTH).text)
+                .unwrap_or_default();
+            hit.around.push(near);
+        }
+        Ok(())
+    }
+}

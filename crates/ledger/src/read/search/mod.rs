@@ -1,0 +1,376 @@
+//! Search: which entries hold what is looked for, the best or newest of them, and a line of each.
+//!
+//! `quipu_fts5` says which entries match, and which of them best; `filter`, `versions` and `queued`
+//! leave some out, `newest` puts them in order by time, `scan` looks where the index cannot, and `hits`
+//! tells about those that are shown. `one_word` finds the best of a single word without a list of
+//! all of them. All of it happens in one read transaction.
+
+mod cache;
+mod columns;
+mod filter;
+mod hits;
+mod nearby;
+mod newest;
+mod one_word;
+mod outputs;
+mod pattern;
+mod queued;
+mod scan;
+mod texts;
+mod versions;
+mod words;
+
+use std::ops::ControlFlow;
+
+use quipu_fts5::{Access, Index, Matches, RowId, Scored};
+use quipu_transcript::record::DECODE_LIMIT;
+use quipu_transcript::search::query::{Filter, Place, Query};
+use rusqlite::Connection;
+
+use crate::file::ledger::Ledger;
+use crate::wire::{Scanned, SearchAnswer, SearchGaps, SearchHit};
+use crate::{Error, Result};
+use cache::SmallCache;
+use filter::Filters;
+use hits::{Teller, Wanted};
+use newest::newest;
+use pattern::Pattern;
+use queued::Queued;
+use versions::Versions;
+
+/// Where is looked unless somebody says otherwise: everywhere but in the model's reasoning.
+const EVERYWHERE: u8 = columns::TOOL_RESULT | columns::TOOL_INPUT | columns::PROSE;
+
+/// A match that is shown: where it is among them, and how well it fits.
+type Shown = (usize, Option<f64>);
+
+/// So many hits are read together.
+const PAGE: usize = 256;
+
+/// What comes first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Order {
+    /// What fits best; of equals the newest.
+    #[default]
+    Best,
+    /// The newest.
+    Newest,
+}
+
+/// A search.
+#[derive(Debug, Clone, Default)]
+pub struct SearchRequest {
+    /// Words, filters and places.
+    pub query: Query,
+    /// A text that has to stand there letter by letter.
+    pub exact: Option<String>,
+    /// A regular expression that has to match.
+    pub regex: Option<String>,
+    /// What comes first.
+    pub order: Order,
+    /// How many hits are told about; `None`: all.
+    pub limit: Option<usize>,
+    /// How many entries before and after a hit are told about.
+    pub around: usize,
+}
+
+/// Finds entries.
+pub fn search(ledger: &Ledger, request: &SearchRequest) -> Result<SearchAnswer> {
+    let mut hits = Vec::new();
+    let answer = search_each(ledger, request, &mut |_, hit| {
+        hits.push(hit);
+        ControlFlow::Continue(())
+    })?;
+    Ok(SearchAnswer { hits, ..answer })
+}
+
+/// The same, told hit by hit: `each` is given how many there are in all, and the next of them, until
+/// it has heard enough. The answer itself has no hits.
+pub fn search_each(
+    ledger: &Ledger,
+    request: &SearchRequest,
+    each: &mut dyn FnMut(u64, SearchHit) -> ControlFlow<()>,
+) -> Result<SearchAnswer> {
+    // A page of hits reads most of what it reads once; of many hits much is read again.
+    let is_page = request.limit.is_some_and(|limit| limit <= PAGE);
+    let _small = is_page.then(|| SmallCache::of(ledger.conn())).transpose()?;
+    // One state of the ledger for all questions, whoever writes meanwhile.
+    let tx = ledger.conn().unchecked_transaction()?;
+    answer(&tx, ledger.fts5_access()?, request, each).map_err(|error| match error {
+        Error::Sqlite(error)
+            if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) =>
+        {
+            Error::SearchIndex { why: error.to_string() }
+        }
+        error => error,
+    })
+}
+
+fn answer(
+    conn: &Connection,
+    access: Access,
+    request: &SearchRequest,
+    each: &mut dyn FnMut(u64, SearchHit) -> ControlFlow<()>,
+) -> Result<SearchAnswer> {
+    let Query { filters, places, .. } = &request.query;
+    let mut pattern = Pattern::of(&request.query)?;
+    if let Some(text) = &request.exact {
+        pattern.add_exact(text)?;
+    }
+    if let Some(text) = &request.regex {
+        pattern.add_regex(text)?;
+    }
+    let mask = mask(places);
+    let has_words = !pattern.wanted.is_empty() || !pattern.literals.is_empty();
+    let wanted = Filters::new(conn, filters, places, has_words)?;
+    let index = Index::open(conn, access)?;
+    let versions = Versions::read(conn)?;
+    let mut queued = Queued::new(conn)?;
+    // Where nothing else is asked for, which entries hold a word is enough.
+    let of_one_word = match pattern.only_word().filter(|_| wanted.is_empty()) {
+        Some(word) => one_word::find(conn, &index, (&versions, &mut queued), word, mask, request)?,
+        None => None,
+    };
+    // Whatever says a word again holds it.
+    let is_one_word = of_one_word.is_some();
+    let (mut found, scanned) = match of_one_word {
+        Some(found) => (found, None),
+        None => {
+            let (mut matches, scanned) = find(conn, &index, &pattern, &wanted, mask)?;
+            wanted.apply(&mut matches)?;
+            versions.keep_newest(&mut matches)?;
+            queued.leave_out(&mut matches)?;
+            let total = matches.len();
+            let limit = request.limit.unwrap_or(total);
+            let shown = match request.order {
+                Order::Best if !pattern.wanted.is_empty() => best(conn, &index, &matches, limit)?,
+                _ => by_time(conn, &matches, limit)?,
+            };
+            (Found { matches, total, shown }, scanned)
+        }
+    };
+    queued.leave_out_shown(&mut found, &|matches, entry| {
+        is_one_word || matches.find(RowId(entry)).is_some()
+    })?;
+    let Found { matches, total, shown } = found;
+    let mut teller = Teller::new(conn, &pattern, request.around);
+    'told: for page in shown.chunks(PAGE) {
+        for hit in tell(&mut teller, &versions, &matches, page)? {
+            if each(total as u64, hit).is_break() {
+                break 'told;
+            }
+        }
+    }
+    let mut gaps = gaps(conn)?;
+    if let Some(scanned) = &scanned {
+        // What was read whole is not missing.
+        gaps.too_long = scanned.too_long;
+        gaps.partly_indexed = if pattern.wanted.is_empty() { 0 } else { gaps.partly_indexed };
+    }
+    if total == 0 && mask & columns::THINKING == 0 && !pattern.wanted.is_empty() {
+        gaps.in_thinking = in_thinking(&index, &pattern, filters, conn)?;
+    }
+    Ok(SearchAnswer { hits: Vec::new(), total: total as u64, gaps, scanned })
+}
+
+/// What matches, how many that is in all, and which of it is shown.
+struct Found {
+    /// All matches, or only those that are shown.
+    matches: Matches,
+    total: usize,
+    shown: Vec<Shown>,
+}
+
+/// Tells about the matches at these places. They are read in the order in which they are stored, so
+/// that each chunk is opened once.
+fn tell(
+    teller: &mut Teller<'_>,
+    versions: &Versions,
+    matches: &Matches,
+    shown: &[Shown],
+) -> Result<Vec<SearchHit>> {
+    let mut order: Vec<usize> = (0..shown.len()).collect();
+    order.sort_unstable_by_key(|at| shown.get(*at).map(|shown| shown.0));
+    let mut hits: Vec<SearchHit> = vec![SearchHit::default(); shown.len()];
+    for at in order {
+        let (Some((place, score)), Some(hit)) = (shown.get(at), hits.get_mut(at)) else { continue };
+        let Some(found) = matches.list().get(*place) else { continue };
+        let (entry, columns) = (found.rowid.0, found.columns());
+        let is_older = versions.is_older(entry);
+        *hit = teller.tell(&Wanted { entry, columns, score: *score, is_older })?;
+    }
+    Ok(hits)
+}
+
+/// The columns to look in.
+fn mask(places: &[Place]) -> u8 {
+    let mask = places.iter().fold(0, |mask, place| {
+        mask | match place {
+            Place::Text => columns::PROSE,
+            Place::Input => columns::TOOL_INPUT,
+            Place::Result => columns::TOOL_RESULT,
+            Place::Thinking => columns::THINKING,
+            Place::Notes | Place::Cron | Place::Prompts => EVERYWHERE,
+        }
+    });
+    if mask == 0 { EVERYWHERE } else { mask }
+}
+
+/// The entries that hold what is looked for.
+fn find(
+    conn: &Connection,
+    index: &Index<'_>,
+    pattern: &Pattern,
+    filters: &Filters<'_>,
+    mask: u8,
+) -> Result<(Matches, Option<Scanned>)> {
+    let mut matches = match pattern.wanted.is_empty() {
+        false => index.find(&pattern.wanted, &pattern.unwanted, mask)?,
+        true => {
+            let everything = match pattern.literals.is_empty() || filters.sessions().is_some() {
+                true => Some(everything(conn, index, filters, mask)?),
+                false => None,
+            };
+            match everything {
+                // All of the ledger is looked through in the order of its bytes.
+                None => {
+                    let found = scan::scan(conn, pattern, mask, None)?;
+                    let mut matches = without_words(&found.entries);
+                    index.remove(&mut matches, &pattern.unwanted, mask)?;
+                    return Ok((matches, Some(found.scanned)));
+                }
+                Some(mut everything) => {
+                    index.remove(&mut everything, &pattern.unwanted, mask)?;
+                    everything
+                }
+            }
+        }
+    };
+    if !pattern.needs_text() {
+        return Ok((matches, None));
+    }
+    let among: Vec<i64> = matches.rowids().map(|rowid| rowid.0).collect();
+    let found = scan::scan(conn, pattern, mask, Some(&among))?;
+    matches.retain(|RowId(entry), _| {
+        found.entries.binary_search_by_key(&entry, |found| found.0).is_ok()
+    });
+    if pattern.wanted.is_empty() {
+        matches = without_words(&found.entries);
+    }
+    Ok((matches, Some(found.scanned)))
+}
+
+/// Returns matches of entries that were found in their text, in order.
+fn without_words(entries: &[(i64, u8)]) -> Matches {
+    Matches::without_phrases(entries.iter().map(|(entry, columns)| (RowId(*entry), *columns)))
+}
+
+/// Returns every entry that has words in the columns of `mask`, of the sessions that pass.
+fn everything(
+    conn: &Connection,
+    index: &Index<'_>,
+    filters: &Filters<'_>,
+    mask: u8,
+) -> Result<Matches> {
+    let Some(sessions) = filters.sessions() else {
+        return Ok(Matches::without_phrases(index.rows(mask)?));
+    };
+    let mut statement = conn.prepare_cached(
+        "SELECT id FROM entry_rows WHERE session IS ?1
+          UNION ALL
+         SELECT output FROM tool_call_rows
+          WHERE session = ?1 AND output_name IS NOT NULL AND output IS NOT NULL",
+    )?;
+    let mut entries: Vec<RowId> = Vec::new();
+    let none = std::iter::once(None);
+    for session in sessions.iter().copied().map(Some).chain(none) {
+        let mut rows = statement.query([session])?;
+        while let Some(row) = rows.next()? {
+            entries.push(row.get(0)?);
+        }
+    }
+    entries.sort_unstable();
+    entries.dedup();
+    Ok(Matches::without_phrases(index.rows_among(&entries, mask)?))
+}
+
+/// Returns the matches that fit best, in order, with their scores.
+fn best(
+    conn: &Connection,
+    index: &Index<'_>,
+    matches: &Matches,
+    limit: usize,
+) -> Result<Vec<Shown>> {
+    in_order(conn, index.best(matches, limit)?, limit)
+}
+
+/// The best of those that have a score, in order.
+fn in_order(conn: &Connection, mut scored: Vec<Scored>, limit: usize) -> Result<Vec<Shown>> {
+    scored.sort_unstable_by(|one, other| {
+        other.score.total_cmp(&one.score).then(one.rowid.cmp(&other.rowid))
+    });
+    // Of those that fit equally well the newest come first.
+    let mut best = Vec::with_capacity(limit.min(scored.len()));
+    for equals in scored.chunk_by(|one, other| one.score == other.score) {
+        let room = limit - best.len();
+        if room == 0 {
+            break;
+        }
+        if let [only] = equals {
+            best.push((only.at, Some(only.score)));
+            continue;
+        }
+        for (_, entry) in newest(conn, equals, |scored| scored.rowid.0, room)? {
+            let found = equals.binary_search_by_key(&entry, |scored| scored.rowid.0);
+            best.extend(found.ok().and_then(|at| equals.get(at)).map(|it| (it.at, Some(it.score))));
+        }
+    }
+    Ok(best)
+}
+
+/// The newest of the matches, in order.
+fn by_time(conn: &Connection, matches: &Matches, limit: usize) -> Result<Vec<Shown>> {
+    let found = newest(conn, matches.list(), |found| found.rowid.0, limit)?;
+    Ok(found
+        .into_iter()
+        .filter_map(|(_, entry)| matches.find(RowId(entry)))
+        .map(|at| (at, None))
+        .collect())
+}
+
+/// What the index does not hold.
+fn gaps(conn: &Connection) -> Result<SearchGaps> {
+    let unprojected: i64 = conn.query_row(
+        "SELECT count(*) FROM records WHERE seq > (SELECT projected_to FROM ledger)",
+        [],
+        |row| row.get(0),
+    )?;
+    let (partly_indexed, too_long) = in_part(conn)?;
+    let unprojected = unprojected.cast_unsigned();
+    Ok(SearchGaps { unprojected, partly_indexed, too_long, ..SearchGaps::default() })
+}
+
+/// How many entries are in the index only in part, and how many records of more than
+/// [`DECODE_LIMIT`] bytes are, of which only the beginning is ever read.
+pub(crate) fn in_part(conn: &Connection) -> Result<(u64, u64)> {
+    let (all, too_long): (i64, i64) = conn.query_row(
+        "SELECT count(*), count(r.seq)
+           FROM partly_indexed p LEFT JOIN records r ON r.seq = p.entry AND r.length > ?1",
+        [DECODE_LIMIT as i64],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    Ok(((all - too_long).cast_unsigned(), too_long.cast_unsigned()))
+}
+
+/// How many hits there would be in the model's reasoning.
+fn in_thinking(
+    index: &Index<'_>,
+    pattern: &Pattern,
+    filters: &[Filter],
+    conn: &Connection,
+) -> Result<u64> {
+    let mut matches = index.find(&pattern.wanted, &pattern.unwanted, columns::THINKING)?;
+    let filters = Filters::new(conn, filters, &[Place::Thinking], true)?;
+    filters.apply(&mut matches)?;
+    Ok(matches.len() as u64)
+}

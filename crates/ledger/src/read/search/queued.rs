@@ -1,0 +1,121 @@
+//! Queued prompts that came back. What the human typed while the agent worked stands in the queue and
+//! again in the prompt that became of it; people want one hit, the prompt. By the rules of the story
+//! (`query/story/queued`): what was typed and never came back is found where it was queued.
+
+use foldhash::{HashMap, HashMapExt, HashSet};
+use quipu_fts5::{Matches, RowId, RowIdSet};
+use rusqlite::{Connection, OptionalExtension};
+
+use super::Found;
+use super::texts::Texts;
+use crate::Result;
+use crate::base::ids::{EntryId, SessionRow};
+use crate::read::query::story::Queue;
+
+/// Of up to so many matches the row of each is looked at; of more only those that are shown, and the
+/// rest of the queue is counted as if it were found.
+const FEW: usize = 1000;
+
+/// Tells queued words from others.
+pub(super) struct Queued<'c> {
+    conn: &'c Connection,
+    kinds: Vec<i64>,
+    texts: Texts<'c>,
+    sessions: HashMap<i64, Queue>,
+}
+
+impl<'c> Queued<'c> {
+    pub(super) fn new(conn: &'c Connection) -> Result<Queued<'c>> {
+        let kinds = conn
+            .prepare_cached(
+                "SELECT id FROM kinds
+                  WHERE type = 'queue-operation' AND role = 'user' AND NOT is_meta AND id > 0",
+            )?
+            .query_map([], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        Ok(Queued { conn, kinds, texts: Texts::new(conn), sessions: HashMap::new() })
+    }
+
+    /// Leaves out what came back as a prompt that matches, too.
+    pub(super) fn leave_out(&mut self, matches: &mut Matches) -> Result<()> {
+        if matches.len() > FEW {
+            return Ok(());
+        }
+        let again =
+            self.again(ids(matches.rowids()), &|entry| matches.find(RowId(entry)).is_some())?;
+        if !again.is_empty() {
+            matches.retain(|rowid, _| !again.contains(&rowid.0));
+        }
+        Ok(())
+    }
+
+    /// The same where matches are no more than a set.
+    pub(super) fn leave_out_of(&mut self, entries: &mut RowIdSet) -> Result<()> {
+        if entries.len() > FEW {
+            return Ok(());
+        }
+        let again = self.again(ids(entries.iter()), &|entry| entries.contains(RowId(entry)))?;
+        again.into_iter().for_each(|entry| entries.remove(RowId(entry)));
+        Ok(())
+    }
+
+    /// The same for what is shown of many matches. `is_found` says whether an entry is among all of
+    /// them.
+    pub(super) fn leave_out_shown(
+        &mut self,
+        found: &mut Found,
+        is_found: &dyn Fn(&Matches, i64) -> bool,
+    ) -> Result<()> {
+        if found.total <= FEW {
+            return Ok(());
+        }
+        let Found { matches, total, shown } = found;
+        let entry = |at: usize| matches.list().get(at).map(|found| found.rowid.0);
+        let entries = shown.iter().filter_map(|(at, _)| entry(*at));
+        let again = self.again(entries, &|entry| is_found(matches, entry))?;
+        let before = shown.len();
+        shown.retain(|(at, _)| entry(*at).is_none_or(|entry| !again.contains(&entry)));
+        *total -= before - shown.len();
+        Ok(())
+    }
+
+    fn again(
+        &mut self,
+        entries: impl Iterator<Item = i64>,
+        is_found: &dyn Fn(i64) -> bool,
+    ) -> Result<HashSet<i64>> {
+        let mut again = HashSet::default();
+        if self.kinds.is_empty() {
+            return Ok(again);
+        }
+        for entry in entries {
+            if self.is_again(entry, is_found)? {
+                again.insert(entry);
+            }
+        }
+        Ok(again)
+    }
+
+    fn is_again(&mut self, entry: i64, is_found: &dyn Fn(i64) -> bool) -> Result<bool> {
+        let row: Option<(i64, Option<i64>)> = self
+            .conn
+            .prepare_cached("SELECT kind, session FROM entry_rows WHERE id = ?1")?
+            .query_row([entry], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let session = row.filter(|row| self.kinds.contains(&row.0)).and_then(|row| row.1);
+        let Some(session) = session else { return Ok(false) };
+        let queue = match self.sessions.entry(session) {
+            std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
+            std::collections::hash_map::Entry::Vacant(vacant) => {
+                vacant.insert(Queue::of(self.conn, SessionRow(session))?)
+            }
+        };
+        let words = self.texts.of(EntryId(entry))?.prose;
+        let sayers = queue.again(EntryId(entry), words.as_str()).unwrap_or_default();
+        Ok(sayers.iter().any(|sayer| is_found(sayer.0)))
+    }
+}
+
+fn ids(rowids: impl Iterator<Item = RowId>) -> impl Iterator<Item = i64> {
+    rowids.map(|rowid| rowid.0)
+}

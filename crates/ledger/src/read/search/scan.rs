@@ -1,0 +1,379 @@
+//! Looks through the text of records themselves, for what a word index cannot find: regular
+//! expressions, exact spelling, signs, and scripts without spaces between words.
+//!
+//! One thread reads chunks, others decompress, decode and look; a few chunks are on the way at any
+//! time, so memory stays bounded whatever the size of the ledger.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use foldhash::{HashMap, HashMapExt, HashSet};
+use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
+use regex::Regex;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::pattern::Pattern;
+use super::texts::{Texts, by_column};
+use crate::base::ids::{EntryId, GenerationId, Seq};
+use crate::project::rebuild::Home;
+use crate::project::search::SearchText;
+use crate::wire::Scanned;
+use crate::{Error, Result};
+
+/// So many threads look.
+const LOOKING: usize = 2;
+
+/// So many units wait to be looked at.
+const WAITING: usize = 4;
+
+/// What was found.
+pub(crate) struct Found {
+    /// Entries, in order, and the columns that each was found in.
+    pub(crate) entries: Vec<(i64, u8)>,
+    pub(crate) scanned: Scanned,
+}
+
+/// Looks for what the index cannot tell, in the columns of `mask`. With `among`, only these entries
+/// are looked at; they are in order.
+pub(crate) fn scan(
+    conn: &Connection,
+    pattern: &Pattern,
+    mask: u8,
+    among: Option<&[i64]>,
+) -> Result<Found> {
+    let holders = match among {
+        Some(entries) => Some(holders(conn, entries)?),
+        None => None,
+    };
+    let (sender, receiver) = sync_channel::<Unit>(WAITING);
+    let receiver = Arc::new(Mutex::new(receiver));
+    let look = Look { literals: &pattern.literals, without: &pattern.unwanted_literals, mask };
+    let mut scanned = Scanned::default();
+    let mut found: Vec<(i64, u8)> = Vec::new();
+    std::thread::scope(|scope| -> Result<()> {
+        let workers: Vec<_> = (0..LOOKING)
+            .map(|_| {
+                let receiver = Arc::clone(&receiver);
+                let look = &look;
+                scope.spawn(move || look.through(&receiver))
+            })
+            .collect();
+        let read = read(conn, holders.as_ref(), &sender, &mut scanned);
+        drop(sender);
+        for worker in workers {
+            // A thread that panics is a bug of ours; what it read is then missing from the answer.
+            let result =
+                worker.join().map_err(|_| Error::damaged("a thread that looked failed"))?;
+            found.extend(result?);
+        }
+        read
+    })?;
+    found.extend(tails(conn, &look, among)?);
+    let entries = with_copies(conn, found, among)?;
+    Ok(Found { entries, scanned })
+}
+
+/// Consecutive records with their bytes.
+#[derive(Default)]
+struct Unit {
+    /// Compressed, with the length that it has otherwise; or plain.
+    parts: Vec<(Vec<u8>, Option<usize>)>,
+    records: Vec<Record>,
+}
+
+/// A record of a unit, in the order of their bytes.
+struct Record {
+    seq: i64,
+    /// How many of its bytes are in the unit.
+    length: usize,
+    /// How many it has, if it is too long to be decoded whole.
+    too_long: Option<u64>,
+    /// `None`: it is passed over.
+    home: Option<Arc<Home>>,
+}
+
+/// What is looked for.
+struct Look<'p> {
+    literals: &'p [Regex],
+    without: &'p [Regex],
+    mask: u8,
+}
+
+impl Look<'_> {
+    /// Looks at units until there are no more.
+    fn through(&self, units: &Mutex<Receiver<Unit>>) -> Result<Vec<(i64, u8)>> {
+        let mut found = Vec::new();
+        loop {
+            let unit = match units.lock() {
+                Ok(units) => units.recv(),
+                Err(_) => break,
+            };
+            let Ok(unit) = unit else { break };
+            self.unit(&unit, &mut found)?;
+        }
+        Ok(found)
+    }
+
+    fn unit(&self, unit: &Unit, found: &mut Vec<(i64, u8)>) -> Result<()> {
+        let mut raw = Vec::new();
+        for (data, length) in &unit.parts {
+            match length {
+                None => raw.extend_from_slice(data),
+                Some(length) => {
+                    let part = zstd::bulk::decompress(data, *length)
+                        .ok()
+                        .filter(|part| part.len() == *length)
+                        .ok_or_else(|| Error::damaged("a chunk cannot be opened"))?;
+                    raw.extend_from_slice(&part);
+                }
+            }
+        }
+        let mut rest = raw.as_slice();
+        for Record { seq, length, too_long, home } in &unit.records {
+            let (record, after) = rest
+                .split_at_checked(*length)
+                .ok_or_else(|| Error::damaged(format!("record {seq} is cut off")))?;
+            rest = after;
+            let Some(home) = home else { continue };
+            let texts = home.drafter().texts(record, *too_long);
+            for (ordinal, text) in texts.iter().enumerate() {
+                let columns = self.at(text);
+                if columns != 0 {
+                    found.push((EntryId::of(Seq(*seq), ordinal).0, columns));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The columns in which it is found; 0 if not all of it is.
+    fn at(&self, text: &SearchText) -> u8 {
+        let columns = by_column(text).map(|(column, _, text)| (column & self.mask, text));
+        let has = |expression: &Regex| {
+            columns.iter().fold(0, |found, (column, text)| {
+                let is_here = *column != 0 && !text.is_empty() && expression.is_match(text);
+                found | if is_here { *column } else { 0 }
+            })
+        };
+        if self.without.iter().any(|expression| has(expression) != 0) {
+            return 0;
+        }
+        let mut all = match self.literals.is_empty() {
+            true => self.mask,
+            false => 0,
+        };
+        for literal in self.literals {
+            match has(literal) {
+                0 => return 0,
+                here => all |= here,
+            }
+        }
+        all
+    }
+}
+
+/// Reads all chunks and what waits to be packed, and hands them over.
+fn read(
+    conn: &Connection,
+    holders: Option<&HashSet<i64>>,
+    sender: &SyncSender<Unit>,
+    scanned: &mut Scanned,
+) -> Result<()> {
+    let mut homes: HashMap<GenerationId, Option<Arc<Home>>> = HashMap::new();
+    let mut chunks = conn.prepare_cached(
+        "SELECT first_seq, first_offset, last_seq, raw_length, data FROM chunks
+          ORDER BY first_seq, first_offset",
+    )?;
+    let mut rows = chunks.query([])?;
+    // A record may go on in the next chunk: a unit ends where one begins with a record.
+    let mut open: Option<(Unit, i64, i64)> = None;
+    // Of records that are too long to be decoded only the head is kept: how much of each is not.
+    let mut skipped: HashMap<i64, usize> = HashMap::new();
+    loop {
+        let row = rows.next()?;
+        let begins_a_record = match row {
+            None => true,
+            Some(row) => row.get::<_, i64>(1)? == 0,
+        };
+        if begins_a_record && let Some((mut unit, first, last)) = open.take() {
+            let mut records = Records { conn, holders, homes: &mut homes, scanned };
+            unit.records = records.between(first, last, &skipped)?;
+            skipped.clear();
+            let is_wanted = unit.records.iter().any(|record| record.home.is_some());
+            if is_wanted && sender.send(unit).is_err() {
+                return Ok(());
+            }
+        }
+        let Some(row) = row else { break };
+        let (first, offset, last): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let length = usize::try_from(row.get::<_, i64>(3)?).unwrap_or_default();
+        let (unit, _, up_to) = open.get_or_insert_with(|| (Unit::default(), first, last));
+        *up_to = last;
+        let is_behind_head = first == last && offset >= OVERSIZE_HEAD as i64;
+        if is_behind_head && length_of(conn, first)? > DECODE_LIMIT {
+            *skipped.entry(first).or_default() += length;
+        } else {
+            unit.parts.push((row.get(4)?, Some(length)));
+        }
+    }
+    drop(rows);
+    let mut pending = conn.prepare_cached(
+        "SELECT p.seq, r.generation, p.bytes FROM pending p JOIN records r ON r.seq = p.seq
+          ORDER BY p.seq",
+    )?;
+    let mut rows = pending.query([])?;
+    while let Some(row) = rows.next()? {
+        let (seq, bytes): (i64, Vec<u8>) = (row.get(0)?, row.get(2)?);
+        if holders.is_some_and(|holders| !holders.contains(&seq)) {
+            continue;
+        }
+        let home = home(conn, &mut homes, row.get(1)?)?;
+        scanned.records += u64::from(home.is_some());
+        scanned.bytes += bytes.len() as u64;
+        let records = vec![Record { seq, length: bytes.len(), too_long: None, home }];
+        if sender.send(Unit { parts: vec![(bytes, None)], records }).is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn length_of(conn: &Connection, seq: i64) -> Result<usize> {
+    let length: Option<i64> = conn
+        .prepare_cached("SELECT length FROM records WHERE seq = ?1")?
+        .query_row([seq], |row| row.get(0))
+        .optional()?;
+    Ok(length.and_then(|length| usize::try_from(length).ok()).unwrap_or_default())
+}
+
+/// Says which records there are.
+struct Records<'r, 'c> {
+    conn: &'c Connection,
+    holders: Option<&'r HashSet<i64>>,
+    homes: &'r mut HashMap<GenerationId, Option<Arc<Home>>>,
+    scanned: &'r mut Scanned,
+}
+
+impl Records<'_, '_> {
+    /// The records of a unit.
+    fn between(
+        &mut self,
+        first: i64,
+        last: i64,
+        skipped: &HashMap<i64, usize>,
+    ) -> Result<Vec<Record>> {
+        let mut statement = self.conn.prepare_cached(
+            "SELECT seq, length, generation FROM records
+              WHERE seq BETWEEN ?1 AND ?2 AND same_as IS NULL ORDER BY seq",
+        )?;
+        let mut rows = statement.query((first, last))?;
+        let mut records = Vec::new();
+        while let Some(row) = rows.next()? {
+            let seq: i64 = row.get(0)?;
+            let length = usize::try_from(row.get::<_, i64>(1)?).unwrap_or_default();
+            let is_wanted = self.holders.is_none_or(|holders| holders.contains(&seq));
+            let too_long = (length > DECODE_LIMIT).then_some(length as u64);
+            let home = match is_wanted {
+                true => home(self.conn, self.homes, row.get(2)?)?,
+                false => None,
+            };
+            if home.is_some() {
+                let looked_into = if too_long.is_some() { OVERSIZE_HEAD } else { length };
+                self.scanned.records += 1;
+                self.scanned.bytes += looked_into as u64;
+                self.scanned.too_long += u64::from(too_long.is_some());
+            }
+            let length = length.saturating_sub(skipped.get(&seq).copied().unwrap_or_default());
+            records.push(Record { seq, length, too_long, home });
+        }
+        Ok(records)
+    }
+}
+
+fn home(
+    conn: &Connection,
+    homes: &mut HashMap<GenerationId, Option<Arc<Home>>>,
+    generation: GenerationId,
+) -> Result<Option<Arc<Home>>> {
+    if let Some(known) = homes.get(&generation) {
+        return Ok(known.clone());
+    }
+    let home = Home::of(conn, generation)?.map(Arc::new);
+    homes.insert(generation, home.clone());
+    Ok(home)
+}
+
+/// The records that hold the bytes of entries.
+fn holders(conn: &Connection, entries: &[i64]) -> Result<HashSet<i64>> {
+    let mut statement =
+        conn.prepare_cached("SELECT coalesce(same_as, seq) FROM records WHERE seq = ?1")?;
+    let mut holders = HashSet::default();
+    for entry in entries {
+        if let Some(Seq(seq)) = EntryId(*entry).seq() {
+            holders.extend(statement.query_row([seq], |row| row.get::<_, i64>(0)).optional()?);
+        }
+    }
+    Ok(holders)
+}
+
+/// What the bytes after the last newline say.
+fn tails(conn: &Connection, look: &Look<'_>, among: Option<&[i64]>) -> Result<Vec<(i64, u8)>> {
+    let provisional: Vec<i64> = conn
+        .prepare_cached("SELECT id FROM entry_rows WHERE id < 0 ORDER BY id")?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let mut texts = Texts::new(conn);
+    let mut found = Vec::new();
+    for entry in provisional {
+        if among.is_none_or(|among| among.binary_search(&entry).is_ok()) {
+            let columns = look.at(&texts.of(EntryId(entry))?);
+            if columns != 0 {
+                found.push((entry, columns));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The entries of records with those bytes: a copy in another session is an entry of its own, one
+/// in the same session is not.
+fn with_copies(
+    conn: &Connection,
+    found: Vec<(i64, u8)>,
+    among: Option<&[i64]>,
+) -> Result<Vec<(i64, u8)>> {
+    let held: HashMap<i64, u8> = found.iter().copied().collect();
+    let mut all: HashMap<i64, u8> = HashMap::new();
+    let mut exists = conn.prepare_cached("SELECT 1 FROM entry_rows WHERE id = ?1")?;
+    let mut sighted = conn.prepare_cached("SELECT entry FROM sightings WHERE seq = ?1")?;
+    let mut add = |entry: i64, columns: u8| -> Result<()> {
+        let entry = match exists.exists([entry])? {
+            true => Some(entry),
+            false => sighted.query_row([entry], |row| row.get(0)).optional()?,
+        };
+        let is_asked_for =
+            |entry: &i64| among.is_none_or(|among| among.binary_search(entry).is_ok());
+        if let Some(entry) = entry.filter(is_asked_for) {
+            *all.entry(entry).or_default() |= columns;
+        }
+        Ok(())
+    };
+    for (entry, columns) in &found {
+        add(*entry, *columns)?;
+    }
+    if !held.is_empty() {
+        let mut statement =
+            conn.prepare_cached("SELECT seq, same_as FROM records WHERE same_as IS NOT NULL")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (copy, holder): (i64, i64) = (row.get(0)?, row.get(1)?);
+            if let Some(columns) = held.get(&holder) {
+                add(copy, *columns)?;
+            }
+        }
+    }
+    let mut entries: Vec<(i64, u8)> = all.into_iter().collect();
+    entries.sort_unstable();
+    Ok(entries)
+}

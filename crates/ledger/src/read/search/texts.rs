@@ -1,0 +1,82 @@
+//! The text of a hit, read back from its record: the index holds no text.
+
+use foldhash::{HashMap, HashMapExt};
+use quipu_transcript::format;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::columns;
+use crate::Result;
+use crate::base::ids::{EntryId, GenerationId, Seq};
+use crate::project::draft::Drafter;
+use crate::project::rebuild::{self, Home};
+use crate::project::search::SearchText;
+use crate::truth::chunks::RecordReader;
+use crate::truth::tails;
+
+/// Reads texts of entries.
+pub(crate) struct Texts<'c> {
+    conn: &'c Connection,
+    reader: RecordReader<'c>,
+    homes: HashMap<GenerationId, Option<Home>>,
+}
+
+impl<'c> Texts<'c> {
+    pub(crate) fn new(conn: &'c Connection) -> Texts<'c> {
+        Texts { conn, reader: RecordReader::for_few(conn), homes: HashMap::new() }
+    }
+
+    /// What an entry says, with everything that is indexed of it; nothing if it is gone.
+    pub(crate) fn of(&mut self, entry: EntryId) -> Result<SearchText> {
+        let Some(seq) = entry.seq() else { return self.of_tail(GenerationId(-entry.0)) };
+        let place = self
+            .conn
+            .prepare_cached("SELECT generation, length FROM records WHERE seq = ?1")?
+            .query_row([seq], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))
+            .optional()?;
+        let Some((generation, length)) = place else { return Ok(SearchText::default()) };
+        if let std::collections::hash_map::Entry::Vacant(vacant) = self.homes.entry(generation) {
+            vacant.insert(Home::of(self.conn, generation)?);
+        }
+        let Some(Some(home)) = self.homes.get(&generation) else {
+            return Ok(SearchText::default());
+        };
+        let draft = rebuild::read(&mut self.reader, home, seq, length.cast_unsigned())?;
+        Ok(nth(draft.entries.into_iter().map(|entry| entry.text), entry, seq))
+    }
+
+    fn of_tail(&self, generation: GenerationId) -> Result<SearchText> {
+        let source: Option<(String, Vec<u8>)> = self
+            .conn
+            .prepare_cached(
+                "SELECT s.format, s.first_path FROM generations g JOIN sources s ON s.id = g.source
+                  WHERE g.id = ?1",
+            )?
+            .query_row([generation], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let Some((name, path)) = source else { return Ok(SearchText::default()) };
+        let Some(format) = format::by_name(&name) else { return Ok(SearchText::default()) };
+        let bytes = tails::read(self.conn, generation)?;
+        let draft = Drafter::new(format, &format.origin(&path)).draft(&bytes);
+        Ok(draft.entries.into_iter().next().map(|entry| entry.text).unwrap_or_default())
+    }
+}
+
+/// Of the entries of a welded line the one that is meant.
+fn nth(mut texts: impl Iterator<Item = SearchText>, entry: EntryId, seq: Seq) -> SearchText {
+    texts
+        .by_ref()
+        .enumerate()
+        .find(|(ordinal, _)| EntryId::of(seq, *ordinal) == entry)
+        .map(|(_, text)| text)
+        .unwrap_or_default()
+}
+
+/// The columns of a text, the most telling first, with their bit and name.
+pub(crate) fn by_column(text: &SearchText) -> [(u8, &'static str, &str); 4] {
+    [
+        (columns::PROSE, "text", text.prose.as_str()),
+        (columns::TOOL_INPUT, "input", text.tool_input.as_str()),
+        (columns::TOOL_RESULT, "result", text.tool_result.as_str()),
+        (columns::THINKING, "thinking", text.thinking.as_str()),
+    ]
+}

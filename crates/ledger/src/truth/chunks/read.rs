@@ -1,0 +1,240 @@
+//! Reads records back from chunks and from what is pending.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::base::ids::Seq;
+use crate::truth::sums;
+use crate::{Error, Result};
+
+/// Reads records back. Keeps the last few chunks open, so reading in order opens each chunk once,
+/// also where lines of a rewritten file take turns with older ones.
+pub(crate) struct RecordReader<'c> {
+    conn: &'c Connection,
+    /// The newest last.
+    open: Vec<OpenChunk>,
+    most_open: usize,
+    decompressor: Option<zstd::bulk::Decompressor<'static>>,
+    /// How many chunks were opened so far.
+    opened: u64,
+}
+
+/// So many chunks are kept open.
+const MOST_OPEN: usize = 4;
+
+struct OpenChunk {
+    first: i64,
+    last: i64,
+    first_offset: u64,
+    raw: Vec<u8>,
+    /// Each record that is there, and where in `raw` it starts. Forgotten ones leave holes.
+    starts: Vec<(i64, usize)>,
+    /// Records in between whose bytes are those of another one.
+    same_as: HashMap<i64, Seq>,
+}
+
+impl<'c> RecordReader<'c> {
+    pub(crate) fn new(conn: &'c Connection) -> RecordReader<'c> {
+        RecordReader { conn, open: Vec::new(), most_open: MOST_OPEN, decompressor: None, opened: 0 }
+    }
+
+    /// For a few records here and there, in order: nothing is kept for later.
+    pub(crate) fn for_few(conn: &'c Connection) -> RecordReader<'c> {
+        RecordReader { most_open: 1, ..RecordReader::new(conn) }
+    }
+
+    /// Where it reads from.
+    pub(crate) fn conn(&self) -> &'c Connection {
+        self.conn
+    }
+
+    /// How many chunks it had to open so far.
+    pub(crate) fn opened(&self) -> u64 {
+        self.opened
+    }
+
+    /// The whole record.
+    pub(crate) fn read(&mut self, seq: Seq) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.stream(seq, &mut |part| {
+            bytes.extend_from_slice(part);
+            Ok(true)
+        })?;
+        Ok(bytes)
+    }
+
+    /// The first `longest` bytes of a record.
+    pub(crate) fn head(&mut self, seq: Seq, longest: usize) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.stream(seq, &mut |part| {
+            bytes.extend_from_slice(part);
+            Ok(bytes.len() < longest)
+        })?;
+        bytes.truncate(longest);
+        Ok(bytes)
+    }
+
+    /// Hands the record's bytes to `each`, piece by piece, until it says `false`.
+    pub(crate) fn stream(
+        &mut self,
+        seq: Seq,
+        each: &mut dyn FnMut(&[u8]) -> Result<bool>,
+    ) -> Result<()> {
+        if let Some(open) = self.open.iter().rev().find(|open| open.holds_whole(seq))
+            && let Some(part) = open.record(seq)
+        {
+            return match open.same_as.get(&seq.0) {
+                Some(other) => self.stream(*other, each),
+                None => each(part).map(|_| ()),
+            };
+        }
+        let (length, same_as) = place_of(self.conn, seq)?;
+        if let Some(other) = same_as {
+            return self.stream(other, each);
+        }
+        let pending = self
+            .conn
+            .prepare_cached("SELECT bytes, sum FROM pending WHERE seq = ?1")?
+            .query_row([seq], |row| Ok((row.get::<_, Vec<u8>>(0)?, row.get(1)?)))
+            .optional()?;
+        if let Some((bytes, sum)) = pending {
+            sums::check(&bytes, sum, || format!("record {}", seq.0))?;
+            each(&bytes)?;
+            return Ok(());
+        }
+        let mut offset = 0_u64;
+        while offset < length || (length == 0 && offset == 0) {
+            let part = self.open_at(seq, offset)?.record(seq).unwrap_or_default();
+            if part.is_empty() && length > 0 {
+                return Err(Error::damaged(format!("record {} is cut off", seq.0)));
+            }
+            if length == 0 || !each(part)? {
+                return Ok(());
+            }
+            offset += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Opens the chunk that holds byte `offset` of record `seq`.
+    fn open_at(&mut self, seq: Seq, offset: u64) -> Result<&OpenChunk> {
+        let opened = match self.open.iter().position(|open| open.begins_at(seq, offset)) {
+            Some(index) => self.open.remove(index),
+            None => self.open_new(seq, offset)?,
+        };
+        self.open.push(opened);
+        self.open.last().ok_or_else(|| Error::damaged(format!("record {} has no bytes", seq.0)))
+    }
+
+    fn open_new(&mut self, seq: Seq, offset: u64) -> Result<OpenChunk> {
+        // Memory that was used before need not be fetched again.
+        let mut raw = match self.open.len() >= self.most_open {
+            true => self.open.remove(0).raw,
+            false => Vec::new(),
+        };
+        let decompressor = match &mut self.decompressor {
+            Some(decompressor) => decompressor,
+            none => none.insert(
+                zstd::bulk::Decompressor::new().map_err(Error::io("start", "the decompressor"))?,
+            ),
+        };
+        self.opened += 1;
+        let found = self
+            .conn
+            .prepare_cached(
+                "SELECT first_seq, first_offset, last_seq, raw_length, data FROM chunks
+                  WHERE (first_seq, first_offset) <= (?1, ?2)
+                  ORDER BY first_seq DESC, first_offset DESC LIMIT 1",
+            )?
+            .query_row((seq, offset as i64), |row| {
+                let raw_length = row.get::<_, i64>(3)? as usize;
+                let data = row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?;
+                raw.clear();
+                raw.reserve_exact(raw_length);
+                let is_open = decompressor.decompress_to_buffer(data, &mut raw).is_ok();
+                Ok((
+                    row.get::<_, i64>(0)?,
+                    row.get::<_, i64>(1)? as u64,
+                    row.get::<_, i64>(2)?,
+                    raw_length,
+                    is_open,
+                ))
+            })
+            .optional()?;
+        let Some((first, first_offset, last, raw_length, is_open)) = found else {
+            return Err(Error::damaged(format!("no chunk holds record {}", seq.0)));
+        };
+        if !is_open || raw.len() != raw_length {
+            return Err(Error::damaged(format!(
+                "the chunk from record {first} on cannot be opened"
+            )));
+        }
+        if last < seq.0 {
+            return Err(Error::damaged(format!("no chunk holds record {}", seq.0)));
+        }
+        let mut starts = Vec::new();
+        let mut at = 0_usize;
+        let mut same_as = HashMap::new();
+        {
+            let mut statement = self.conn.prepare_cached(
+                "SELECT seq, length, same_as FROM records WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq",
+            )?;
+            let mut rows = statement.query((first, last))?;
+            let mut skip = first_offset;
+            while let Some(row) = rows.next()? {
+                let seq = row.get(0)?;
+                starts.push((seq, at.min(raw_length)));
+                if let Some(other) = row.get(2)? {
+                    same_as.insert(seq, other);
+                    continue;
+                }
+                let length = row.get::<_, i64>(1)? as u64;
+                at = at.saturating_add(
+                    usize::try_from(length - skip.min(length)).unwrap_or(usize::MAX),
+                );
+                skip = 0;
+            }
+        }
+        // Bytes of no record: one is missing that was not forgotten. (The last one may go on in the
+        // next chunk, so that there can be fewer.)
+        if at < raw_length {
+            return Err(Error::damaged(format!("records {first} to {last} are not all there")));
+        }
+        Ok(OpenChunk { first, last, first_offset, raw, starts, same_as })
+    }
+}
+
+impl OpenChunk {
+    /// Whether all of a record is in this chunk. The last one may go on in the next.
+    fn holds_whole(&self, seq: Seq) -> bool {
+        (self.first..self.last).contains(&seq.0) && (seq.0 > self.first || self.first_offset == 0)
+    }
+
+    /// Whether what this chunk holds of a record begins at byte `offset` of it.
+    fn begins_at(&self, seq: Seq, offset: u64) -> bool {
+        (self.first..=self.last).contains(&seq.0)
+            && offset == if seq.0 == self.first { self.first_offset } else { 0 }
+    }
+
+    /// What this chunk holds of a record; `None` if there is no such record.
+    fn record(&self, seq: Seq) -> Option<&[u8]> {
+        let index = self.starts.binary_search_by_key(&seq.0, |(seq, _)| *seq).ok()?;
+        let &(_, start) = self.starts.get(index)?;
+        let end = self.starts.get(index + 1).map_or(self.raw.len(), |(_, end)| *end);
+        Some(self.raw.get(start..end).unwrap_or_default())
+    }
+}
+
+/// A record's length, and the record that holds its bytes if it does not itself.
+fn place_of(conn: &Connection, seq: Seq) -> Result<(u64, Option<Seq>)> {
+    find_place(conn, seq)?.ok_or_else(|| Error::damaged(format!("there is no record {}", seq.0)))
+}
+
+/// The same, where the record may have been forgotten.
+pub(super) fn find_place(conn: &Connection, seq: Seq) -> Result<Option<(u64, Option<Seq>)>> {
+    Ok(conn
+        .prepare_cached("SELECT length, same_as FROM records WHERE seq = ?1")?
+        .query_row([seq], |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?)))
+        .optional()?)
+}

@@ -1,0 +1,124 @@
+//! Compressed files that cannot be decompressed to their end, as they are on disk. What could be read
+//! of them are records like any other; the bytes here are for whoever can mend them.
+
+use rusqlite::{Connection, OptionalExtension, Transaction};
+
+use crate::Result;
+use crate::base::ids::GenerationId;
+use crate::truth::sums;
+
+/// The bytes of a larger file are not kept: what cannot be read is not worth a disk.
+pub(crate) const MOST_KEPT: u64 = 256 << 20;
+
+/// How much of a file is one row.
+pub(crate) const PIECE: usize = 4 << 20;
+
+/// Why a file could not be decompressed to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Damage {
+    pub(crate) why: String,
+    /// The length of the compressed file.
+    pub(crate) length: u64,
+}
+
+impl Damage {
+    /// Whether its bytes are kept.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.length <= MOST_KEPT
+    }
+
+    /// What it is, and what is kept.
+    pub(crate) fn text(&self) -> String {
+        text(&self.why, self.is_kept())
+    }
+}
+
+/// Why a file could not be decompressed to its end, and what is kept of it.
+pub(crate) fn text(why: &str, is_kept: bool) -> String {
+    let kept = if is_kept {
+        "kept as it is, with the lines that can be read"
+    } else {
+        "above 256 MiB, so that only the lines that can be read are kept"
+    };
+    format!("{why}; {kept}")
+}
+
+/// What becomes of the compressed bytes of a file.
+#[derive(Debug)]
+pub(crate) enum Compressed {
+    /// A piece of them, from this byte on.
+    Piece(u64, Vec<u8>),
+    /// Those of an earlier look are no longer needed: the file goes on from them and is whole now.
+    Needless,
+}
+
+/// Stores a piece; the first one takes the place of all there were.
+pub(crate) fn store(
+    tx: &Transaction<'_>,
+    generation: GenerationId,
+    compressed: &Compressed,
+) -> Result<()> {
+    match compressed {
+        Compressed::Needless => forget(tx, generation),
+        Compressed::Piece(start, bytes) => {
+            if *start == 0 {
+                forget(tx, generation)?;
+            }
+            tx.prepare_cached(
+                "INSERT INTO damaged_bytes (generation, start, bytes, sum) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute((generation, *start as i64, bytes, sums::of(bytes)))?;
+            Ok(())
+        }
+    }
+}
+
+/// Notes that a generation is damaged, once all pieces are stored.
+pub(crate) fn note(tx: &Transaction<'_>, generation: GenerationId, damage: &Damage) -> Result<()> {
+    if !damage.is_kept() {
+        forget(tx, generation)?;
+    }
+    tx.prepare_cached(
+        "INSERT OR REPLACE INTO damaged (generation, why, length, is_kept) VALUES (?1, ?2, ?3, ?4)",
+    )?
+    .execute((generation, &damage.why, damage.length as i64, damage.is_kept()))?;
+    Ok(())
+}
+
+/// Removes what is known of the damage of a generation.
+pub(crate) fn forget(tx: &Connection, generation: GenerationId) -> Result<()> {
+    for table in ["damaged", "damaged_bytes"] {
+        tx.prepare_cached(&format!("DELETE FROM {table} WHERE generation = ?1"))?
+            .execute([generation])?;
+    }
+    Ok(())
+}
+
+/// How a generation is damaged.
+pub(crate) fn of(conn: &Connection, generation: GenerationId) -> Result<Option<Damage>> {
+    Ok(conn
+        .prepare_cached("SELECT why, length FROM damaged WHERE generation = ?1")?
+        .query_row([generation], |row| {
+            Ok(Damage { why: row.get(0)?, length: row.get::<_, i64>(1)?.cast_unsigned() })
+        })
+        .optional()?)
+}
+
+/// Hands the compressed bytes of a generation to `each`, in order.
+pub(crate) fn stream(
+    conn: &Connection,
+    generation: GenerationId,
+    each: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut statement = conn.prepare_cached(
+        "SELECT bytes, sum FROM damaged_bytes WHERE generation = ?1 ORDER BY start",
+    )?;
+    let mut rows = statement.query([generation])?;
+    while let Some(row) = rows.next()? {
+        let bytes = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+        let what = || format!("the compressed file of generation {}", generation.0);
+        sums::check(bytes, row.get(1)?, what)?;
+        each(bytes)?;
+    }
+    Ok(())
+}

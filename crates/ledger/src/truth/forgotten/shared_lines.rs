@@ -1,0 +1,163 @@
+//! Files that many sessions share (a list of all prompts): which of their lines belong to forgotten
+//! sessions, and what stands there instead.
+//!
+//! A forgotten line keeps its place and its length, so that every offset stays true, but its bytes
+//! are blanks: it says nothing, to people and to decoders.
+
+use memchr::memmem;
+use quipu_transcript::entry::{Kind, Says};
+use quipu_transcript::format::{Format, Framing, Origin};
+use quipu_transcript::key::{self, SessionKey};
+use quipu_transcript::record;
+
+use crate::truth::forgotten::Forgotten;
+
+/// Whether the lines of a file belong to the sessions that they name themselves.
+pub(crate) fn is_shared(origin: &Origin) -> bool {
+    // A transcript whose path names no session is one session's all the same.
+    origin.session.is_none()
+        && origin.part.framing() == Framing::Lines
+        && !origin.part.is_transcript()
+}
+
+/// Judges the lines of one shared file.
+#[derive(Clone, Copy)]
+pub(crate) struct Judge<'a> {
+    forgotten: &'a Forgotten,
+    format: &'static dyn Format,
+    origin: &'a Origin,
+}
+
+/// What a line says about where it belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// To a forgotten session.
+    Forgotten,
+    /// To another one, or to none.
+    Kept,
+    /// It cannot be read whole, so it may belong to any.
+    Torn,
+}
+
+impl<'a> Judge<'a> {
+    /// `None` where nothing can have been forgotten.
+    pub(crate) fn new(
+        forgotten: &'a Forgotten,
+        format: &'static dyn Format,
+        origin: &'a Origin,
+    ) -> Option<Judge<'a>> {
+        let is_needed = is_shared(origin) && forgotten.concerns(format);
+        is_needed.then_some(Judge { forgotten, format, origin })
+    }
+
+    /// Judges a line, with or without its newline. Where two records are welded into one line and
+    /// one of them is forgotten, the line is.
+    pub(crate) fn judge(&self, line: &[u8]) -> Verdict {
+        let agent = self.origin.agent.as_deref().unwrap_or_default();
+        let (mut entries, mut is_forgotten) = (0, false);
+        let problems = record::read(self.format, self.origin, line, &mut |entry| {
+            entries += 1;
+            // What a scheduled job did is told in a file of the job; any agent may have done it.
+            if let Kind::CronRun(run) = &entry.kind {
+                // Without the id, the key may end with it.
+                let key = run.session_key.as_deref().map(SessionKey::parse);
+                let in_key = key.as_ref().and_then(|key| match key.kind() {
+                    key::Kind::Cron { run, .. } => run,
+                    _ => None,
+                });
+                is_forgotten |= run
+                    .session_id
+                    .as_deref()
+                    .or(in_key)
+                    .is_some_and(|id| self.forgotten.has_id(self.format.name(), id));
+            }
+            is_forgotten |= entry.says.iter().any(|says| match says {
+                Says::SessionId(id) => self.forgotten.has(self.format.name(), agent, id),
+                _ => false,
+            });
+        });
+        let is_blank = line.trim_ascii().is_empty();
+        if is_forgotten {
+            Verdict::Forgotten
+        } else if is_blank || (entries > 0 && problems.is_empty()) {
+            Verdict::Kept
+        } else {
+            self.judge_torn(line)
+        }
+    }
+
+    /// Judges some bytes of a line that cannot be read whole.
+    pub(crate) fn judge_torn(&self, bytes: &[u8]) -> Verdict {
+        let mut ids = self.forgotten.ids(self.format.name());
+        if ids.any(|id| memmem::find(bytes, id.as_bytes()).is_some()) {
+            Verdict::Forgotten
+        } else {
+            Verdict::Torn
+        }
+    }
+}
+
+/// Writes blanks over a line. Its newline stays.
+pub(crate) fn blank(line: &mut [u8]) {
+    let end = line.len() - usize::from(line.last() == Some(&b'\n'));
+    line.iter_mut().take(end).for_each(|byte| *byte = b' ');
+}
+
+/// The blanks that stand for a line.
+pub(crate) fn blanks(length: usize, has_newline: bool) -> Vec<u8> {
+    let mut line = vec![b' '; length];
+    if let (true, Some(last)) = (has_newline, line.last_mut()) {
+        *last = b'\n';
+    }
+    line
+}
+
+/// Counts lines of blanks in bytes that come in pieces.
+#[derive(Debug, Default)]
+pub(crate) struct BlankLines {
+    pub(crate) count: u64,
+    blanks: u64,
+    is_other: bool,
+}
+
+impl BlankLines {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            match byte {
+                b'\n' => {
+                    self.count += u64::from(self.blanks > 0 && !self.is_other);
+                    (self.blanks, self.is_other) = (0, false);
+                }
+                b' ' => self.blanks += 1,
+                _ => self.is_other = true,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blanks_keep_the_length_and_the_newline() {
+        let mut line = *b"{\"a\":1}\n";
+        blank(&mut line);
+        assert_eq!(&line, b"       \n");
+        assert_eq!(blanks(8, true), line);
+        let mut torn = *b"{\"a";
+        blank(&mut torn);
+        assert_eq!(&torn, b"   ");
+        let mut nothing = [];
+        blank(&mut nothing);
+    }
+
+    #[test]
+    fn lines_of_blanks_are_counted_across_pieces() {
+        let mut lines = BlankLines::default();
+        for piece in [&b"a \n  "[..], b"  \n\n", b" ", b"x\n   \n "] {
+            lines.add(piece);
+        }
+        assert_eq!(lines.count, 2);
+    }
+}

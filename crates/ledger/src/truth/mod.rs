@@ -1,0 +1,14 @@
+//! Raw bytes and where they stand: records, chunks, spans, checksums, the journal, indexes, damaged
+//! files, and the marks of what was forgotten.
+
+pub(crate) mod chunks;
+pub(crate) mod damaged;
+pub(crate) mod fields;
+pub(crate) mod forgotten;
+pub(crate) mod indexes;
+pub(crate) mod journal;
+pub(crate) mod native_lines;
+pub(crate) mod records;
+pub(crate) mod spans;
+pub(crate) mod sums;
+pub(crate) mod tails;
