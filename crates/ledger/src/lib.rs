@@ -23,13 +23,14 @@ pub use base::target::{Existing, NewFile, Target};
 pub use collect::watch;
 pub use collect::{Progress, Retention, RootPath, Selection, collect, collect_changed};
 pub use file::ledger::Ledger;
+pub use file::owner::adopt;
 pub use ops::backup::{
     Backup, BackupProgress, BackupTarget, Prepared, backup, backups, prepare_restore,
 };
 pub use ops::doctor::{DoctorProgress, doctor, doctor_waiting};
 pub use ops::export;
 pub use ops::forget::{foresee, forget};
-pub use ops::freshness::{Freshness, Patience, Reader, Whose, adopt, open_to_read, unprojected};
+pub use ops::freshness::{Freshness, Patience, Reader, Whose, open_to_read, unprojected};
 pub use ops::restore::{Generations, InPlace, What, put_back, restore};
 pub use ops::status::{status, status_without_ledger};
 pub use project::rebuild::rebuild;

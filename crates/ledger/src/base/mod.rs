@@ -5,5 +5,6 @@ pub(crate) mod clock;
 pub(crate) mod error;
 pub(crate) mod foreign;
 pub(crate) mod ids;
+pub(crate) mod paths;
 pub(crate) mod sidecar;
 pub(crate) mod target;

@@ -7,11 +7,9 @@
 mod skipped;
 mod walk;
 
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use foldhash::{HashMap, HashSet};
 use quipu_transcript::format::{Format, Part};
@@ -22,6 +20,7 @@ pub(crate) use skipped::{MOST_LINKS, MOST_NAMED, Reason, Skipped, summarise};
 use walk::Walk;
 
 use crate::base::foreign::{FileId, Folder as Handle, Meta, denied_files};
+use crate::base::paths::absolute;
 
 /// One place to look into, for one format.
 #[derive(Clone)]
@@ -245,14 +244,4 @@ fn best_names(found: &[Found], is_known: impl Fn(&[u8]) -> bool) -> HashMap<File
         }
     }
     best
-}
-
-/// A relative path below a root, as a path of this system.
-pub(crate) fn absolute(root: &Path, relative: &[u8]) -> PathBuf {
-    root.join(OsStr::from_bytes(relative))
-}
-
-/// The bytes of a path.
-pub(crate) fn path_bytes(path: &Path) -> Vec<u8> {
-    path.as_os_str().to_owned().into_vec()
 }

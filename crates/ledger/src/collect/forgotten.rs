@@ -5,7 +5,7 @@ use quipu_transcript::format;
 use super::discover::{Discovery, Reason, RootPath, Skipped};
 use super::known::Known;
 use super::plan::Plan;
-use crate::ops::forget::{FORGOTTEN, Forgotten};
+use crate::truth::forgotten::{FORGOTTEN, Forgotten};
 
 /// Leaves out every file whose path names a forgotten session: live, put aside, in another folder or
 /// under another root, and what lies below it.

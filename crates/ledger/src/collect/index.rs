@@ -14,7 +14,7 @@ use super::look;
 use super::read::Reader;
 use crate::Result;
 use crate::base::clock;
-use crate::ops::forget::Forgotten;
+use crate::truth::forgotten::Forgotten;
 use crate::truth::indexes::{self, Packed};
 use crate::truth::journal::{Event, SourceNumber};
 

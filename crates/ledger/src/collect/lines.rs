@@ -16,8 +16,8 @@ use super::read::{self, READ, Reader};
 use super::rewrite::{OldLine, OldLines};
 use super::tail::{self, Tail};
 use crate::base::ids::{GenerationId, SourceId};
-use crate::ops::forget::{self, Verdict};
 use crate::project::draft::Drafter;
+use crate::truth::forgotten::shared_lines::Verdict;
 use crate::{Error, Result};
 
 /// At most so many files that begin alike are asked which of them is the longest.
@@ -284,7 +284,7 @@ impl Reader<'_, '_> {
     fn without_forgotten<'l>(&self, line: &'l [u8]) -> Cow<'l, [u8]> {
         let mut line = Cow::Borrowed(line);
         if self.judge.is_some_and(|judge| judge.judge(&line) == Verdict::Forgotten) {
-            forget::blank(line.to_mut());
+            crate::truth::forgotten::shared_lines::blank(line.to_mut());
         }
         line
     }

@@ -17,6 +17,7 @@ mod changes;
 mod checkpointer;
 mod copies;
 mod damage;
+pub(crate) mod damaged_indexes;
 mod decompress;
 mod discover;
 mod document;
@@ -49,8 +50,7 @@ pub(crate) use changed::claimed;
 pub(crate) use decompress::{Unfolded, unfold};
 pub use discover::RootPath;
 pub(crate) use discover::{
-    Discovery, Folder, Found, MOST_LINKS, MOST_NAMED, Reason, RootState, absolute, discover,
-    path_bytes, summarise,
+    Discovery, Folder, Found, MOST_LINKS, MOST_NAMED, Reason, RootState, discover, summarise,
 };
 pub(crate) use forgotten::leave_out;
 pub(crate) use index::without_forgotten;
@@ -60,10 +60,11 @@ pub(crate) use rows::{Dump, Dumped, dump};
 pub use select::Selection;
 pub(crate) use view::View;
 
+use crate::base::paths::absolute;
 use crate::file::ledger::Ledger;
-use crate::ops::forget::{self, Forgotten};
 use crate::project::rebuild;
 use crate::truth::chunks;
+use crate::truth::forgotten::Forgotten;
 use crate::wire::SyncReport;
 use crate::{Error, Result};
 pub(crate) use batch::Ends;
@@ -71,7 +72,6 @@ use discover::Skipped;
 use plan::{Job, Plan};
 use run::Run;
 use write::Writer;
-pub(crate) use write::Written;
 
 /// How often files are looked at again that another process moved meanwhile.
 const TRIES: usize = 4;
@@ -215,7 +215,7 @@ pub(crate) fn sweep(
     let roots = &resolve(roots);
     let mut sweep = Sweep::default();
     if ledger.deadline().is_none() {
-        forget::go_on(ledger);
+        crate::truth::forgotten::clean::go_on(ledger);
     }
     rebuild::bring_up(ledger, &mut |done, total| progress(Progress::Rebuilding { done, total }))?;
     for attempt in 1..=TRIES {
@@ -335,7 +335,7 @@ fn carry_out(
             writer.changes(tx, &plan)?;
             writer.end(tx)
         })?;
-        report.add(&writer.written, &writer.fold);
+        writer.add_to(report);
     }
 
     let mut dropped = 0;

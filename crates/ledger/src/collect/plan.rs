@@ -7,10 +7,11 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::discover::{Discovery, Found, Reason, RootPath, Skipped, absolute, path_bytes};
+use super::discover::{Discovery, Found, Reason, RootPath, Skipped};
 use super::known::{self, Known};
 use crate::base::foreign::FileId;
-use crate::ops::forget::FORGOTTEN;
+use crate::base::paths::{absolute, path_bytes};
+use crate::truth::forgotten::FORGOTTEN;
 use foldhash::{HashMap, HashSet};
 
 /// What one sync has to do.

@@ -18,16 +18,18 @@ use rusqlite::Connection;
 use super::batch::{Builder, Ends, Piece, Step};
 use super::copies::SessionLines;
 use super::decompress::{self, Unfolded};
-use super::discover::{Reason, RootPath, Stat, absolute};
+use super::discover::{Reason, RootPath, Stat};
 use super::known::HEAD;
 use super::lines::Cut;
 use super::look;
 use super::plan::Job;
 use super::view::View;
 use crate::base::foreign::{self, FileId, Meta};
-use crate::ops::forget::{Forgotten, Judge};
+use crate::base::paths::absolute;
 use crate::truth::chunks::RecordReader;
 use crate::truth::damaged::Damage;
+use crate::truth::forgotten::Forgotten;
+use crate::truth::forgotten::shared_lines::Judge;
 use crate::{Error, Result};
 
 /// How much is read at once.

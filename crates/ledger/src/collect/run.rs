@@ -20,8 +20,8 @@ use super::{Pending, Progress, is_over, known};
 use crate::collect::backpressure::Lead;
 use crate::collect::checkpointer::Settler;
 use crate::file::ledger::Ledger;
-use crate::ops::forget::Forgotten;
 use crate::truth::chunks::{CHUNK, RecordReader};
+use crate::truth::forgotten::Forgotten;
 use crate::wire::SyncReport;
 use crate::{Error, Result};
 
@@ -137,7 +137,7 @@ impl Run<'_> {
             }
         }
         report.sources_changed += done.saturating_sub(dropped + unread) as u64;
-        report.add(&writer.written, &writer.fold);
+        writer.add_to(report);
         Ok(dropped)
     }
 

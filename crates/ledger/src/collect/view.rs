@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 
 use super::read::{READ, Work};
-use crate::ops::forget::{Judge, Verdict};
+use crate::truth::forgotten::shared_lines::{Judge, Verdict};
 
 /// An open file, without lines of forgotten sessions.
 #[derive(Debug)]

@@ -11,15 +11,16 @@ use quipu_transcript::format::{Format, Origin};
 use rusqlite::Transaction;
 
 use super::batch::{Batch, Piece, SpanPlan};
-use super::discover::{RootPath, path_bytes};
+use super::discover::RootPath;
 use super::index::IndexUpdate;
 use super::plan::Job;
 use super::position::{Position, is_at, is_followed};
 use crate::base::clock;
 use crate::base::ids::{GenerationId, Seq, SourceId};
-use crate::ops::forget::{self, Forgotten};
+use crate::base::paths::path_bytes;
 use crate::project::rebuild::{self, Followed};
 use crate::project::{Fold, keys, tail};
+use crate::truth::forgotten::Forgotten;
 use crate::truth::journal::{self, Event};
 use crate::truth::{chunks, indexes, records};
 use crate::wire::SyncReport;
@@ -66,6 +67,15 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
+    /// Adds what was written to a report. The fold counts problems over all writers of a sync.
+    pub(crate) fn add_to(&self, report: &mut SyncReport) {
+        report.records_added += self.written.records;
+        report.sources_added += self.written.sources;
+        report.rewritten += self.written.generations;
+        report.problems = self.fold.problems;
+        report.since = self.fold.since;
+    }
+
     pub(crate) fn new(
         roots: &'a [RootPath],
         jobs: &'a [Job],
@@ -196,7 +206,9 @@ impl<'a> Writer<'a> {
             if let Some(forgotten) = &self.forgotten_since {
                 let origin = self.origin(piece.job)?;
                 let format = format_of(self.roots, self.job(piece.job)?);
-                if forgotten.claims(format, &origin) || forget::is_shared(&origin) {
+                if forgotten.claims(format, &origin)
+                    || crate::truth::forgotten::shared_lines::is_shared(&origin)
+                {
                     return Ok(false);
                 }
             }

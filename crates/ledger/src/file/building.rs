@@ -10,8 +10,9 @@ use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
+use crate::base::ids::{GenerationId, SourceId};
 use crate::base::sidecar::beside;
 use crate::file::ledger_path::{aside_now, rename_to_nothing, set_log_aside, sync_folder};
 use crate::file::schema;
@@ -173,6 +174,32 @@ fn fill(conn: &mut Connection) -> Result<()> {
             schema::projection_version(),
         ),
     )?;
-    crate::truth::journal::create(&tx)?;
+    create_journal(&tx)?;
     Ok(tx.commit()?)
+}
+
+/// The journal: the ledger's own source, which is there from the beginning.
+pub(crate) const JOURNAL: SourceId = SourceId(1);
+
+/// The only generation of the journal.
+pub(crate) const JOURNAL_GENERATION: GenerationId = GenerationId(1);
+
+/// The name of the journal's format.
+pub(crate) const JOURNAL_FORMAT: &str = "journal";
+
+/// Creates the journal in a new ledger.
+fn create_journal(tx: &Transaction<'_>) -> Result<()> {
+    tx.execute(
+        "INSERT INTO sources (id, kind, format, root, path, first_path, generation)
+         VALUES (?1, 'journal', ?2, x'', x'', x'', ?3)",
+        (JOURNAL, JOURNAL_FORMAT, JOURNAL_GENERATION),
+    )?;
+    tx.execute(
+        "INSERT INTO generations
+            (id, source, number, began, device, inode, size, mtime_ns, ctime_ns, cursor,
+             tail_length, tail_stands, head, head_length, marker, records)
+         VALUES (?1, ?2, 1, 'first', 0, 0, 0, 0, 0, 0, 0, 0, x'', 0, x'', 0)",
+        (JOURNAL_GENERATION, JOURNAL),
+    )?;
+    Ok(())
 }

@@ -7,6 +7,7 @@ pub(crate) mod ledger;
 pub(crate) mod ledger_path;
 pub(crate) mod lock;
 pub(crate) mod open_files;
+pub(crate) mod owner;
 pub(crate) mod read_only;
 pub(crate) mod schema;
 pub(crate) mod snapshot;

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::base::clock;
 use crate::collect::{Progress, RootPath, foresee, sweep};
 use crate::file::ledger::{Hurry, Ledger};
+use crate::file::owner::{adopt, collector, is_about_access};
 use crate::project::rebuild;
 use crate::{Error, Result, Trouble};
 
@@ -105,17 +106,6 @@ pub fn open_to_read(path: &Path, machine: &str) -> Result<Reader> {
     Ok(Reader { ledger: Ledger::open_read_only(path)?, whose })
 }
 
-/// Says that `machine` collects into this ledger from now on.
-pub fn adopt(ledger: &mut Ledger, machine: &str) -> Result<()> {
-    if collector(ledger)?.as_deref() == Some(machine) {
-        return Ok(());
-    }
-    ledger.write(|tx| {
-        tx.execute("UPDATE ledger SET collector = ?1", [machine])?;
-        Ok(())
-    })
-}
-
 fn whose(ledger: &Ledger, has_log: bool, machine: &str) -> Result<Whose> {
     // A copy has no write-ahead log.
     if !has_log {
@@ -125,23 +115,6 @@ fn whose(ledger: &Ledger, has_log: bool, machine: &str) -> Result<Whose> {
         Some(collector) if collector != machine => Whose::Foreign,
         _ => Whose::Ours,
     })
-}
-
-/// The machine that collects into it. Older ledgers do not know.
-fn collector(ledger: &Ledger) -> Result<Option<String>> {
-    let conn = ledger.conn();
-    let knows = "SELECT count(*) FROM pragma_table_info('ledger') WHERE name = 'collector'";
-    if conn.query_row(knows, [], |row| row.get::<_, i64>(0))? == 0 {
-        return Ok(None);
-    }
-    Ok(conn.query_row("SELECT collector FROM ledger", [], |row| row.get(0))?)
-}
-
-/// Whether a ledger that can be read may still not be written to.
-pub(crate) fn is_about_access(error: &Error) -> bool {
-    error.trouble() == Trouble::ReadOnly
-        || matches!(error, Error::Io { source, .. }
-            if source.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 impl Reader {

@@ -10,18 +10,20 @@ use rusqlite::{Connection, Rows};
 
 use crate::Result;
 use crate::base::clock;
+use crate::base::paths::absolute;
 use crate::base::sidecar::log_length;
+use crate::collect::damaged_indexes;
 use crate::collect::rows::databases;
 use crate::collect::{
-    Discovery, MOST_LINKS, MOST_NAMED, RootPath, RootState, absolute, discover, known, leave_out,
-    resolve, summarise,
+    Discovery, MOST_LINKS, MOST_NAMED, RootPath, RootState, discover, known, leave_out, resolve,
+    summarise,
 };
 use crate::file::ledger::Ledger;
 use crate::file::schema;
-use crate::ops::forget::{FORGOTTEN, Forgotten};
 use crate::ops::freshness::unprojected;
 use crate::read::search;
-use crate::truth::{damaged, indexes};
+use crate::truth::damaged;
+use crate::truth::forgotten::{FORGOTTEN, Forgotten};
 use crate::wire::{
     FormatStatus, LedgerStatus, OldestTranscript, PriorityStatus, RootStatus, SkippedFiles, Status,
 };
@@ -271,7 +273,7 @@ fn damaged_indexes(
     known: &[known::Known],
     forgotten: &Forgotten,
 ) -> Result<Vec<SkippedFiles>> {
-    let damaged = indexes::damaged(conn, known, forgotten)?.into_iter();
+    let damaged = damaged_indexes::damaged(conn, known, forgotten)?.into_iter();
     Ok(damaged
         .filter(|(known, _)| known.format == format.name())
         .map(|(known, why)| SkippedFiles {

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::session::Name;
 use crate::Result;
 use crate::base::ids::{Seq, SourceId};
-use crate::store::Fields;
+use crate::truth::fields::Fields;
 use crate::truth::indexes;
 
 /// What the journal says about a key.

@@ -114,7 +114,7 @@ impl Fold {
     /// Folds in a record of the journal.
     pub(crate) fn event(&mut self, tx: &Transaction<'_>, seq: Seq, event: &Event) -> Result<()> {
         let Some(source) = event.source() else { return senders::note(tx, seq, event) };
-        if crate::ops::forget::is_forgotten(tx, source)? {
+        if crate::truth::forgotten::is_forgotten(tx, source)? {
             return Ok(());
         }
         match event {

@@ -42,7 +42,7 @@ fn rebuild_until(
     until: Option<Instant>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<RebuildReport> {
-    crate::ops::forget::go_on(ledger);
+    crate::truth::forgotten::clean::go_on(ledger);
     ledger.write(empty)?;
     catch_up_until(ledger, until, progress)
 }

@@ -11,7 +11,7 @@ use super::{Fields, Store, fork, meta as notes, sessions};
 use crate::base::ids::SessionRow;
 use crate::base::sidecar::beside;
 use crate::file::ledger::Ledger;
-use crate::ops::freshness::is_about_access;
+use crate::file::owner::is_about_access;
 use crate::project::rebuild;
 use crate::read::query;
 use crate::{Error, Result, Trouble};

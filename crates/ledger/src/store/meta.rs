@@ -7,9 +7,10 @@ use quipu_transcript::key::SessionKey;
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Number, Value};
 
-use super::sessions::{bind, index_of, key_of, noted_as};
+use super::sessions::{bind, key_of};
 use super::{Fields, NativeSession, Store};
 use crate::base::ids::{EntryId, Seq, SessionRow};
+use crate::read::query::native_keys::{index_of, noted_as};
 use crate::{Error, Result};
 
 /// What the ledger counts.

@@ -18,6 +18,8 @@ mod look;
 pub(crate) mod meta;
 pub(crate) mod openclaw_names;
 mod projector;
+#[cfg(test)]
+mod recent_tests;
 mod route;
 pub mod senders;
 pub(crate) mod sessions;
@@ -34,7 +36,6 @@ pub use append::{Append, Appended, Expect};
 pub use fork::{Fork, Forked};
 pub use look::{Label, branches, labels, leaf, meta, open, open_for_lines};
 pub use route::Routed;
-pub(crate) use sessions::by_key;
 pub use sessions::{NativeSession, NewSession};
 pub use tree::{Branch, Node};
 

@@ -10,10 +10,11 @@ use rusqlite::Connection;
 use serde_json::{Map, Value, json};
 
 use super::append::{Append, append};
-use super::sessions::{NewSession, bind, by_id, by_key, create, noted_as};
+use super::sessions::{NewSession, bind, by_id, by_key, create};
 use super::work::Work;
 use super::{NativeSession, Store, meta};
 use crate::Result;
+use crate::read::query::native_keys::{index_of, noted_as};
 
 /// Where a chat was switched to, among what is noted about its key.
 const SWITCHED: &str = "quipu:switchedTo";
@@ -232,7 +233,7 @@ impl Asked<'_> {
     /// The sessions of the agent, the last ones first.
     fn list(&self, conn: &Connection) -> Result<String> {
         let agent = self.inbound.agent.as_str();
-        let Some(index) = super::sessions::index_of(conn, agent)? else {
+        let Some(index) = index_of(conn, agent)? else {
             return Ok("There are no sessions yet.".to_owned());
         };
         let mut statement = conn.prepare_cached(

@@ -2,7 +2,7 @@
 
 use quipu_transcript::format::Origin;
 use quipu_transcript::formats::native;
-use quipu_transcript::key::{Kind, SessionKey};
+use quipu_transcript::key::SessionKey;
 use quipu_transcript::native::header;
 use quipu_transcript::routing::AgentId;
 use quipu_transcript::time::Timestamp;
@@ -15,6 +15,7 @@ use crate::base::clock;
 use crate::base::ids::{GenerationId, SessionRow, SourceId};
 use crate::read::query::complete::complete;
 use crate::read::query::find::LAST;
+use crate::read::query::native_keys::{index_of, noted_as, source_of};
 use crate::truth::journal::Event;
 use crate::truth::native_lines;
 use crate::{Error, Result};
@@ -187,21 +188,6 @@ pub(super) fn bind(
     Ok(())
 }
 
-pub(super) fn source_of(conn: &Connection, path: &[u8]) -> Result<Option<SourceId>> {
-    Ok(conn
-        .prepare_cached("SELECT id FROM sources WHERE format = ?1 AND root = x'' AND path = ?2")?
-        .query_row((native::NAME, path), |row| row.get(0))
-        .optional()?)
-}
-
-/// The source that stands for an agent's keys.
-pub(crate) fn index_of(conn: &Connection, agent: &str) -> Result<Option<SourceId>> {
-    match native::index_path(agent) {
-        Some(path) => source_of(conn, path.as_bytes()),
-        None => Ok(None),
-    }
-}
-
 /// A session that was forgotten since it was found.
 pub(super) fn no_row(row: SessionRow) -> Error {
     Error::NoMatch { what: "session", name: format!("#{}", row.0) }
@@ -244,38 +230,6 @@ pub(crate) fn by_key(conn: &Connection, key: &SessionKey) -> Result<Option<Nativ
         Some((_, session)) => by_id(conn, agent, &session),
         None => Ok(None),
     }
-}
-
-/// How a key is spelled where it is noted, and where it leads: `dm` and `direct` are the same.
-pub(super) fn noted_as(conn: &Connection, key: &SessionKey) -> Result<Option<(String, String)>> {
-    let Some(agent) = key.agent() else { return Ok(None) };
-    let Some(index) = index_of(conn, agent)? else { return Ok(None) };
-    let mut statement = conn.prepare_cached(
-        "SELECT key, session_id FROM session_keys
-          WHERE source = ?1 AND key = ?2 AND session_id IS NOT NULL",
-    )?;
-    for spelling in spellings(key) {
-        let found = statement
-            .query_row((index, spelling), |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?;
-        if found.is_some() {
-            return Ok(found);
-        }
-    }
-    Ok(None)
-}
-
-/// A key as it is written, and as other releases would write it.
-fn spellings(key: &SessionKey) -> Vec<String> {
-    let mut all = vec![key.as_str().to_owned(), key.canonical()];
-    if let (Kind::Direct { channel: Some(channel), account: None, peer }, Some(agent)) =
-        (key.kind(), key.agent())
-    {
-        let rest = key.rest().split_once(peer).map(|(_, rest)| rest).unwrap_or_default();
-        all.push(format!("agent:{agent}:{channel}:dm:{peer}{rest}"));
-    }
-    all.dedup();
-    all
 }
 
 pub(crate) fn key_of(conn: &Connection, session: &NativeSession) -> Result<Option<String>> {

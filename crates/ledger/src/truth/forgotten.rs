@@ -10,8 +10,10 @@ use quipu_transcript::format::{Format, Origin};
 use rusqlite::Connection;
 
 use crate::Result;
-use crate::base::ids::Seq;
-use crate::wire::ForgottenSession;
+use crate::base::ids::{Seq, SourceId};
+
+/// Why nothing is collected from a source of a forgotten session.
+pub(crate) const FORGOTTEN: &str = "forgotten";
 
 /// The sessions that were forgotten.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,11 +37,11 @@ impl Forgotten {
         Ok(forgotten)
     }
 
-    /// Marks of these sessions alone.
-    pub(crate) fn of(sessions: &[ForgottenSession]) -> Forgotten {
+    /// Returns marks of these sessions alone: format, agent and id of each.
+    pub(crate) fn of<'s>(sessions: impl IntoIterator<Item = [&'s str; 3]>) -> Forgotten {
         let mut forgotten = Forgotten::default();
-        for ForgottenSession { format, agent, session_id, .. } in sessions {
-            forgotten.add(format.clone(), agent.clone(), session_id.clone());
+        for [format, agent, id] in sessions {
+            forgotten.add(format.to_owned(), agent.to_owned(), id.to_owned());
         }
         forgotten
     }
@@ -115,4 +117,11 @@ pub(crate) fn is_unsettled(conn: &Connection) -> Result<bool> {
 pub(crate) fn settle(conn: &Connection) -> Result<()> {
     conn.execute("UPDATE forgotten SET seq = -seq WHERE seq < 0", [])?;
     Ok(())
+}
+
+/// Returns true if a source belongs to a forgotten session.
+pub(crate) fn is_forgotten(conn: &Connection, source: SourceId) -> Result<bool> {
+    Ok(conn
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM sources WHERE id = ?1 AND refused = ?2)")?
+        .query_row((source, FORGOTTEN), |row| row.get(0))?)
 }

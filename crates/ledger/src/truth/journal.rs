@@ -8,16 +8,14 @@ use serde_json::value::RawValue;
 
 use crate::Result;
 use crate::base::ids::{GenerationId, Seq, SourceId};
-use crate::store::Fields;
+use crate::file::building;
 use crate::truth::chunks::RecordReader;
+use crate::truth::fields::Fields;
 use crate::truth::native_lines;
 
 /// The journal is the first source.
-pub(crate) const SOURCE: SourceId = SourceId(1);
-const GENERATION: GenerationId = GenerationId(1);
-
-/// The name of its format.
-pub(crate) const FORMAT: &str = "journal";
+pub(crate) const SOURCE: SourceId = building::JOURNAL;
+const GENERATION: GenerationId = building::JOURNAL_GENERATION;
 
 /// Something that happened to a source, as it stands in the journal: one JSON line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -144,23 +142,6 @@ impl Event {
             | Event::PairingRequest { .. } => None,
         }
     }
-}
-
-/// Creates the journal in a new ledger.
-pub(crate) fn create(tx: &Transaction<'_>) -> Result<()> {
-    tx.execute(
-        "INSERT INTO sources (id, kind, format, root, path, first_path, generation)
-         VALUES (?1, 'journal', ?2, x'', x'', x'', ?3)",
-        (SOURCE, FORMAT, GENERATION),
-    )?;
-    tx.execute(
-        "INSERT INTO generations
-            (id, source, number, began, device, inode, size, mtime_ns, ctime_ns, cursor,
-             tail_length, tail_stands, head, head_length, marker, records)
-         VALUES (?1, ?2, 1, 'first', 0, 0, 0, 0, 0, 0, 0, 0, x'', 0, x'', 0)",
-        (GENERATION, SOURCE),
-    )?;
-    Ok(())
 }
 
 /// Appends an event and returns its seq.

@@ -3,8 +3,6 @@
 use serde::Serialize;
 
 use crate::base::ids::Seq;
-use crate::collect::Written;
-use crate::project::Fold;
 
 /// What a sync did.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -78,15 +76,6 @@ impl SyncReport {
     /// What was collected and is not what it says it is.
     pub fn odd(&self) -> impl Iterator<Item = (&SkippedFiles, &str)> {
         self.skipped.iter().filter_map(|skipped| Some((skipped, skipped.reason.strip_prefix(ODD)?)))
-    }
-
-    pub(crate) fn add(&mut self, written: &Written, fold: &Fold) {
-        self.records_added += written.records;
-        self.sources_added += written.sources;
-        self.rewritten += written.generations;
-        // It went on counting where the last one stopped.
-        self.problems = fold.problems;
-        self.since = fold.since;
     }
 }
 

@@ -27,6 +27,7 @@ mod forks;
 mod fresh;
 mod index_faults;
 mod kill;
+mod layers;
 mod linear;
 mod log;
 mod migrating;

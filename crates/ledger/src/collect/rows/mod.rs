@@ -37,7 +37,7 @@ use std::path::Path;
 use quipu_transcript::format::Part;
 
 use super::batch::RowCursor;
-use super::discover::{Discovery, Found, Reason, RootPath, Skipped, absolute, path_bytes};
+use super::discover::{Discovery, Found, Reason, RootPath, Skipped};
 use super::index::{IndexUpdate, without_forgotten};
 use super::known::{self, Known};
 use super::plan::{Job, Kind, Plan, is_absent};
@@ -45,9 +45,10 @@ use super::position;
 use super::write::Writer;
 use super::{Pending, Progress, is_over};
 use crate::Result;
+use crate::base::paths::{absolute, path_bytes};
 use crate::collect::rows::databases::newer;
 use crate::file::ledger::Ledger;
-use crate::ops::forget::Forgotten;
+use crate::truth::forgotten::Forgotten;
 use crate::truth::indexes;
 use crate::wire::{SyncReport, UNREADABLE};
 pub(crate) use dump::{Dump, Dumped, dump};
@@ -138,7 +139,7 @@ impl Sync<'_> {
             writer.changes(tx, &plan)?;
             writer.end(tx)
         })?;
-        self.report.add(&writer.written, &writer.fold);
+        writer.add_to(&mut self.report);
         Ok(())
     }
 
@@ -347,7 +348,7 @@ impl Sync<'_> {
             position::move_row_cursor(tx, generation, &rows)?;
             writer.end(tx)
         })?;
-        self.report.add(&writer.written, &writer.fold);
+        writer.add_to(&mut self.report);
         Ok(())
     }
 }

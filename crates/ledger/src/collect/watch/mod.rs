@@ -23,7 +23,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::collect::{Progress, RootPath, Sweep, look_at, sweep};
 use crate::file::ledger::Ledger;
 use crate::file::open_files::FileId;
-use crate::ops::freshness::adopt;
+use crate::file::owner::adopt;
 use crate::wire::SyncReport;
 use crate::{Error, Result, Trouble};
 use folders::Folders;

@@ -6,10 +6,12 @@ use std::collections::HashMap;
 use super::finding::{Findings, SYNC, Tally};
 use super::{Check, DoctorProgress, Patient};
 use crate::base::foreign;
+use crate::base::paths::{absolute, path_bytes};
 use crate::collect::known::{self, HEAD};
-use crate::collect::{View, absolute, path_bytes, same_content};
-use crate::ops::forget::{Forgotten, Judge};
+use crate::collect::{View, same_content};
 use crate::truth::chunks::RecordReader;
+use crate::truth::forgotten::Forgotten;
+use crate::truth::forgotten::shared_lines::Judge;
 use crate::wire::Severity;
 use crate::{Error, Result};
 

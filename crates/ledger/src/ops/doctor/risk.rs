@@ -10,11 +10,12 @@ use super::finding::{Findings, SYNC, Tally};
 use super::{Check, Patient};
 use crate::Result;
 use crate::base::clock;
+use crate::base::paths::path_bytes;
 use crate::base::sidecar::beside;
 use crate::collect::known::{self, Known};
-use crate::collect::{Found, Retention, path_bytes};
+use crate::collect::{Found, Retention};
 use crate::ops::backup;
-use crate::ops::forget::Forgotten;
+use crate::truth::forgotten::Forgotten;
 use crate::wire::Severity;
 
 pub(super) const CHECK: Check =

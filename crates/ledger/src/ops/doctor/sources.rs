@@ -7,11 +7,12 @@ use quipu_transcript::format::FORMATS;
 use super::finding::{Findings, Tally};
 use super::{Check, Patient};
 use crate::Result;
+use crate::base::paths::absolute;
+use crate::collect::damaged_indexes;
 use crate::collect::known::{self, Known};
 use crate::collect::rows::databases;
-use crate::collect::{Reason, RootState, absolute, rows};
-use crate::ops::forget::{FORGOTTEN, Forgotten};
-use crate::truth::indexes;
+use crate::collect::{Reason, RootState, rows};
+use crate::truth::forgotten::{FORGOTTEN, Forgotten};
 use crate::wire::{Severity, UNREADABLE};
 
 pub(super) const CHECK: Check = Check {
@@ -147,7 +148,7 @@ fn indexes(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
     let Some(ledger) = &patient.ledger else { return Ok(()) };
     let forgotten = Forgotten::load(ledger.conn())?;
     let mut tally = Tally::default();
-    for (known, why) in indexes::damaged(ledger.conn(), &patient.known, &forgotten)? {
+    for (known, why) in damaged_indexes::damaged(ledger.conn(), &patient.known, &forgotten)? {
         tally.add(|| format!("{}: {why}", String::from_utf8_lossy(&known.path)));
     }
     let what = "indexes that cannot be read; transcripts are collected without them";
@@ -190,7 +191,7 @@ fn roots(patient: &Patient<'_>, findings: &mut Findings) {
     // A folder that was collected from and is gone is worth more than a word.
     let mut lost = Tally::default();
     for (root, state) in patient.resolved.iter().zip(&patient.discovery.roots) {
-        let bytes = crate::collect::path_bytes(&root.path);
+        let bytes = crate::base::paths::path_bytes(&root.path);
         if *state == RootState::Absent
             && patient.known.iter().any(|known| known.root == bytes && !known.is_gone)
         {

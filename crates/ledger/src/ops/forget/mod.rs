@@ -20,27 +20,18 @@ mod scope;
 
 use std::time::Duration;
 
-use rusqlite::{Connection, Transaction};
-
-pub(crate) use crate::truth::forgotten::Forgotten;
-pub(crate) use crate::truth::forgotten::clean::go_on;
-pub(crate) use crate::truth::forgotten::shared_lines::{
-    BlankLines, Judge, Verdict, blank, is_shared,
-};
+use rusqlite::Transaction;
 
 use crate::Result;
 use crate::base::clock;
-use crate::base::ids::SourceId;
 use crate::file::ledger::Ledger;
 use crate::project::Fold;
 use crate::project::rebuild::{self, Followed};
 use crate::read::query::complete::complete;
+use crate::truth::forgotten::Forgotten;
 use crate::truth::journal::{self, Event};
 use crate::wire::{ForgetReport, ForgottenSession};
 use describe::{backups, describe, forgotten_before};
-
-/// Why nothing is collected from a source of a forgotten session.
-pub(crate) const FORGOTTEN: &str = "forgotten";
 
 /// What runtimes have appended a moment ago is folded in first, for about so long.
 const LONGEST_FOLLOW: Duration = Duration::from_millis(500);
@@ -112,9 +103,9 @@ fn remove(tx: &Transaction<'_>, name: &str) -> Result<Option<ForgetReport>> {
     Ok(Some(report))
 }
 
-/// Whether a source is left of a forgotten session.
-pub(crate) fn is_forgotten(conn: &Connection, source: SourceId) -> Result<bool> {
-    Ok(conn
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM sources WHERE id = ?1 AND refused = ?2)")?
-        .query_row((source, FORGOTTEN), |row| row.get(0))?)
+/// Returns the marks of these sessions.
+fn marks_of(sessions: &[ForgottenSession]) -> Forgotten {
+    Forgotten::of(sessions.iter().map(|session| {
+        [session.format.as_str(), session.agent.as_str(), session.session_id.as_str()]
+    }))
 }

@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, HashSet};
 use quipu_transcript::format;
 use rusqlite::{OptionalExtension, Transaction};
 
-use super::FORGOTTEN;
+use super::marks_of;
 use super::repack::{self, Changes};
 use super::scope::Scope;
 use crate::base::ids::{GenerationId, SourceId};
 use crate::collect::{Ends, without_forgotten};
-use crate::truth::forgotten::Forgotten;
 use crate::truth::forgotten::shared_lines;
+use crate::truth::forgotten::{FORGOTTEN, Forgotten};
 use crate::truth::{indexes, spans, sums, tails};
 use crate::{Error, Result};
 
@@ -51,7 +51,7 @@ pub(super) fn remove(tx: &Transaction<'_>, scope: &Scope) -> Result<()> {
     for generation in &scope.lines.generations {
         print_again(tx, *generation)?;
     }
-    shorten_indexes(tx, &Forgotten::of(&scope.sessions))
+    shorten_indexes(tx, &marks_of(&scope.sessions))
 }
 
 /// Leaves what is said about forgotten sessions out of the indexes.

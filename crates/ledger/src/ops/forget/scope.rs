@@ -10,8 +10,10 @@ use quipu_transcript::format::{self, Format, Origin};
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::{Connection, OptionalExtension, Row};
 
+use super::marks_of;
 use super::ranges::Ranges;
 use crate::base::ids::{GenerationId, Seq, SessionRow, SourceId};
+use crate::base::paths::absolute;
 use crate::read::query::{self, find};
 use crate::truth::chunks::RecordReader;
 use crate::truth::forgotten::Forgotten;
@@ -19,7 +21,7 @@ use crate::truth::forgotten::shared_lines::{self, Judge, Verdict};
 use crate::truth::journal::Event;
 use crate::truth::{journal, tails};
 use crate::wire::ForgottenSession;
-use crate::{Error, Result, collect};
+use crate::{Error, Result};
 
 /// Everything that goes.
 pub(super) struct Scope {
@@ -111,7 +113,7 @@ pub(super) fn scope(
     rows: Vec<SessionRow>,
     sessions: Vec<ForgottenSession>,
 ) -> Result<Scope> {
-    let marks = &Forgotten::of(&sessions);
+    let marks = &marks_of(&sessions);
     let mut scope = Scope {
         sessions,
         rows,
@@ -132,7 +134,7 @@ pub(super) fn scope(
         };
         let (root, path, first_path): (Vec<u8>, Vec<u8>, Vec<u8>) =
             (row.get(2)?, row.get(3)?, row.get(4)?);
-        let path = collect::absolute(Path::new(OsStr::from_bytes(&root)), &path);
+        let path = absolute(Path::new(OsStr::from_bytes(&root)), &path);
         let origin = format.origin(&first_path);
         if marks.claims(format, &origin) || is_named_inside(conn, id, &origin, &scope.rows)? {
             let generations = generations_of(conn, id)?;

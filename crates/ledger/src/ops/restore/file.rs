@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use crate::base::ids::{GenerationId, SourceId};
 use crate::base::target::{Existing, Target};
-use crate::ops::forget::BlankLines;
+use crate::truth::forgotten::shared_lines::BlankLines;
 use crate::truth::{damaged, indexes, spans, tails};
 use crate::{Error, Result};
 

@@ -6,7 +6,7 @@
 //! is gone, what became of it. An entry that is not in there is looked for in the other files and in
 //! earlier lives, so that every branch that was ever written can be looked at.
 
-mod recent;
+pub(crate) mod recent;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -118,7 +118,11 @@ pub(crate) fn lives(conn: &Connection, session: SessionRow) -> Result<Vec<Life>>
 impl Life {
     /// The context as these lines give it, and how many of its messages are cut; `None` if the entry
     /// is not among them.
-    fn context(&self, conn: &Connection, at: At<'_>) -> Result<Option<(Context, usize)>> {
+    pub(crate) fn context(
+        &self,
+        conn: &Connection,
+        at: At<'_>,
+    ) -> Result<Option<(Context, usize)>> {
         if self.size <= KEPT {
             return self.context_at_once(conn, at);
         }

@@ -10,8 +10,9 @@ use rusqlite::Connection;
 
 use super::listed::{Filter, Listed};
 use crate::base::ids::{SessionRow, SourceId};
+use crate::base::paths::absolute;
 use crate::wire::Session;
-use crate::{Error, Result, collect};
+use crate::{Error, Result};
 
 /// A transcript without a line.
 struct Transcript {
@@ -101,7 +102,7 @@ pub(super) fn error(conn: &Connection, name: &str) -> Result<Option<Error>> {
         candidates.dedup();
         return Ok(Some(Error::ambiguous("sessions", name, candidates)));
     }
-    let path = collect::absolute(Path::new(OsStr::from_bytes(&first.root)), &first.path);
+    let path = absolute(Path::new(OsStr::from_bytes(&first.root)), &first.path);
     Ok(Some(Error::Empty { id: first.session.clone(), path }))
 }
 

@@ -3,10 +3,11 @@
 use quipu_transcript::key::SessionKey;
 use rusqlite::{Connection, Params, Row};
 
+use super::native_keys;
 use super::{empty, headers, renamed};
 use crate::base::ids::SessionRow;
 use crate::project::family::works_for;
-use crate::{Error, Result, store};
+use crate::{Error, Result};
 
 /// Begins a statement about the session `?1` and all that work for it, directly or not: the rows of
 /// `family`.
@@ -52,8 +53,8 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
         return Err(Error::NoMatch { what: "session", name: name.to_owned() });
     }
     // A key of our own sessions leads to one of them, however it is spelled.
-    if let Some(own) = store::by_key(conn, &SessionKey::parse(name))? {
-        return Ok(own.row);
+    if let Some(own) = native_keys::led_to(conn, &SessionKey::parse(name))? {
+        return Ok(own);
     }
     let mut found = matches(conn, "SELECT * FROM sessions WHERE session_id = ?1", [name])?;
     if found.is_empty()

@@ -2,7 +2,7 @@
 
 mod ambiguous_prefixes;
 pub(crate) mod complete;
-mod context;
+pub(crate) mod context;
 mod cron;
 pub(crate) mod empty;
 pub(crate) mod find;
@@ -10,6 +10,7 @@ pub(crate) mod forks;
 mod headers;
 pub(crate) mod listed;
 pub(crate) mod lost;
+pub(crate) mod native_keys;
 mod notes;
 mod parents;
 mod prompts;

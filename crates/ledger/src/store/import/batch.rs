@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use quipu_transcript::index::Binding;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::super::sessions::{begin, bind, index_of, source_of};
+use super::super::sessions::{begin, bind};
 use super::super::work::Work;
 use super::super::{Fields, NativeSession};
 use super::path_of;
 use super::read::{Content, Group};
 use crate::Result;
+use crate::read::query::native_keys::{index_of, source_of};
 use crate::wire::ImportedFile;
 
 /// So many bytes are stored at once, and what the last line has beyond that.

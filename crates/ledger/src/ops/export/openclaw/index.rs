@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::{OPENCLAW, Planned};
 use crate::Result;
 use crate::base::ids::{SessionRow, SourceId};
+use crate::read::query::native_keys::index_of;
 use crate::store::openclaw_names as names;
 use crate::store::{Fields, meta, sessions};
 use crate::truth::indexes;
@@ -53,7 +54,7 @@ pub(super) fn of(conn: &Connection, planned: &[Planned]) -> Result<Vec<(String, 
 /// What is noted about one of our own sessions, under each key that leads to it.
 fn own(conn: &Connection, row: SessionRow) -> Result<Vec<(String, Fields)>> {
     let session = sessions::by_row(conn, row)?;
-    let Some(source) = sessions::index_of(conn, &session.agent)? else { return Ok(Vec::new()) };
+    let Some(source) = index_of(conn, &session.agent)? else { return Ok(Vec::new()) };
     let mut statement = conn.prepare_cached(
         "SELECT key, fields FROM session_keys WHERE source = ?1 AND session_id = ?2 ORDER BY key",
     )?;

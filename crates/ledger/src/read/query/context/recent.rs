@@ -48,7 +48,7 @@ pub(super) fn context(
 }
 
 /// The same, of a session of any length.
-fn from(conn: &Connection, life: &Life, session: SessionRow) -> Result<Option<Context>> {
+pub(crate) fn from(conn: &Connection, life: &Life, session: SessionRow) -> Result<Option<Context>> {
     let Some(first) = first_kept(conn, session)? else { return Ok(None) };
     let Some((before, since)) = records(conn, life, first)? else { return Ok(None) };
     if !is_plain(conn, session, first, &since)? {
@@ -199,120 +199,4 @@ fn thinking(
         Some(entry) if is_straight && parent == previous => Thinking::Set(entry),
         Some(_) => Thinking::Unclear,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use quipu_transcript::context::At;
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::store::{Append, NativeSession, NewSession, Store};
-
-    /// What a runtime does next.
-    #[derive(Debug, Clone)]
-    enum Act {
-        Say(&'static str),
-        Model,
-        Think(u8),
-        Label(usize),
-        Compact(usize),
-        Reset(bool),
-        Branch(usize),
-        Side,
-        Bill,
-    }
-
-    fn act() -> impl Strategy<Value = Act> {
-        prop_oneof![
-            12 => prop::sample::select(vec!["user", "assistant"]).prop_map(Act::Say),
-            1 => Just(Act::Model),
-            1 => any::<u8>().prop_map(Act::Think),
-            1 => any::<usize>().prop_map(Act::Label),
-            3 => any::<usize>().prop_map(Act::Compact),
-            1 => any::<bool>().prop_map(Act::Reset),
-            1 => any::<usize>().prop_map(Act::Branch),
-            1 => Just(Act::Side),
-            1 => Just(Act::Bill),
-        ]
-    }
-
-    fn entry(act: &Act, ids: &[String]) -> Option<Value> {
-        let any = |index: &usize| ids.get(index % ids.len().max(1));
-        Some(match act {
-            Act::Say(role) => json!({"type": "message", "message": {"role": role,
-                "content": [{"type": "text", "text": format!("word {}", ids.len())}],
-                "provider": "p", "model": format!("m{}", ids.len() % 3)}}),
-            Act::Model => json!({"type": "model_change", "provider": "p", "modelId": "other"}),
-            Act::Think(level) => {
-                json!({"type": "thinking_level_change", "thinkingLevel": format!("level {level}")})
-            }
-            Act::Label(of) => json!({"type": "label", "targetId": any(of)?, "label": "x"}),
-            Act::Compact(from) => {
-                json!({"type": "compaction", "summary": "s", "firstKeptEntryId": any(from)?})
-            }
-            Act::Reset(false) => json!({"type": "reset", "reason": "new"}),
-            Act::Reset(true) => {
-                json!({"type": "reset", "reason": "new", "firstKeptEntryId": ids.last()?})
-            }
-            Act::Branch(to) => json!({"type": "leaf", "targetId": any(to)?}),
-            Act::Side => json!({"type": "custom", "customType": "c", "appendMode": "side"}),
-            Act::Bill => json!({"type": "usage", "usage": {"input": 1}}),
-        })
-    }
-
-    /// The context from the last lines, and from all of them.
-    fn both(store: &mut Store, session: &NativeSession) -> (Option<Value>, Value) {
-        let ledger = store.ledger().unwrap();
-        let life = super::super::lives(ledger.conn(), session.row).unwrap().remove(0);
-        let recent = from(ledger.conn(), &life, session.row).unwrap();
-        let whole = life.context(ledger.conn(), At::Leaf).unwrap().unwrap();
-        let value = |context| serde_json::to_value(context).unwrap();
-        (recent.map(value), serde_json::to_value(whole).unwrap())
-    }
-
-    fn play(acts: &[Act]) -> (Option<Value>, Value) {
-        let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::open(&folder.path().join("ledger.db")).unwrap();
-        let session = store.create(&NewSession::default()).unwrap();
-        let mut ids = Vec::new();
-        for act in acts {
-            let Some(entry) = entry(act, &ids) else { continue };
-            // What is refused is not there, and nothing else.
-            if let Ok(done) = store.append(&session, &entry.to_string(), Append::default())
-                && !matches!(act, Act::Branch(_) | Act::Side)
-            {
-                ids.push(done.id);
-            }
-        }
-        both(&mut store, &session)
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(48))]
-        #[test]
-        fn the_last_lines_tell_what_all_of_them_tell(
-            acts in prop::collection::vec(act(), 0..40),
-        ) {
-            if let (Some(recent), whole) = play(&acts) {
-                prop_assert_eq!(recent, whole);
-            }
-        }
-    }
-
-    #[test]
-    fn a_session_that_goes_straight_on_is_read_from_its_end() {
-        let mut acts = vec![Act::Think(7)];
-        for turn in 0..20 {
-            acts.extend([Act::Say("user"), Act::Say("assistant"), Act::Label(turn)]);
-        }
-        acts.extend([Act::Compact(60), Act::Say("user"), Act::Say("assistant")]);
-        let (recent, whole) = play(&acts);
-        assert_eq!(recent.as_ref(), Some(&whole));
-        assert_eq!(whole["thinkingLevel"], "level 7");
-        // A leaf that was moved since then is for those who read everything.
-        acts.extend([Act::Branch(62), Act::Say("user")]);
-        assert_eq!(play(&acts).0, None);
-    }
 }
