@@ -63,7 +63,7 @@ fn from_sync_to_restore() {
 
     Problems  noted; nothing is lost
       kind             times  meaning
-      damaged_archive      2  A compressed file that cannot be decompressed to its end; kept as it is (up to 256 MiB), with the lines that can be read.
+      damaged_archive      2  A compressed file that cannot be decompressed to its end; stored unchanged (up to 256 MiB), with the lines that can be decoded.
     ");
     snapshot!(home.run("doctor"), @"
     exit 0

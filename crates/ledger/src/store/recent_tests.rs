@@ -65,7 +65,7 @@ fn both(store: &mut Store, session: &NativeSession) -> (Option<Value>, Value) {
     let ledger = store.ledger().unwrap();
     let life = lives(ledger.conn(), session.row).unwrap().remove(0);
     let recent = from(ledger.conn(), &life, session.row).unwrap();
-    let whole = life.context(ledger.conn(), At::Leaf).unwrap().unwrap();
+    let (whole, _) = life.context(ledger.conn(), At::Leaf).unwrap().unwrap();
     let value = |context| serde_json::to_value(context).unwrap();
     (recent.map(value), serde_json::to_value(whole).unwrap())
 }

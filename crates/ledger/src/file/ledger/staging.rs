@@ -30,8 +30,8 @@ pub(super) struct Unnamed {
 }
 
 impl Ledger {
-    /// Opens the ledger at `path` to collect into it. One that is not there yet comes to stand
-    /// there while something is collected ([`collect`](crate::collect())), and not before.
+    /// Opens the ledger at `path` to collect into it. A new ledger is filled in a staging file and
+    /// gets its name while the first files are collected.
     pub fn open_to_collect(path: &Path) -> Result<Ledger> {
         let Found::Nothing = inspect(path)? else {
             // Nobody builds another one to any purpose; it may hold what is forgotten here.
