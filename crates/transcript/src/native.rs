@@ -279,15 +279,32 @@ fn is_same_message(one: &RawValue, other: &RawValue, is_timed: bool) -> bool {
 
 /// Returns true if two objects have the same fields, in any order.
 fn has_same_fields(one: &Object<'_>, other: &Object<'_>) -> bool {
-    let is_same = |one: &RawValue, other: &RawValue| {
-        let tree = |value: &RawValue| serde_json::from_str::<serde_json::Value>(value.get()).ok();
-        one.get() == other.get()
-            || tree(one).is_some_and(|tree_of_one| tree(other) == Some(tree_of_one))
-    };
     one.fields().count() == other.fields().count()
         && one
             .fields()
             .all(|(name, value)| other.get(name).is_some_and(|other| is_same(value, other)))
+}
+
+/// Returns true if two values are the same. Numbers are compared as they are written: as floats,
+/// numbers that differ in their last digits would be the same.
+fn is_same(one: &RawValue, other: &RawValue) -> bool {
+    let elements = |value: &RawValue| serde_json::from_str::<Vec<Box<RawValue>>>(value.get()).ok();
+    match (one.get().as_bytes().first(), other.get().as_bytes().first()) {
+        _ if one.get() == other.get() => true,
+        (Some(b'{'), Some(b'{')) => match (Object::read(one.get()), Object::read(other.get())) {
+            (Some(one), Some(other)) => has_same_fields(&one, &other),
+            _ => false,
+        },
+        (Some(b'['), Some(b'[')) => match (elements(one), elements(other)) {
+            (Some(one), Some(other)) => {
+                one.len() == other.len()
+                    && one.iter().zip(&other).all(|(one, other)| is_same(one, other))
+            }
+            _ => false,
+        },
+        (Some(b'"'), Some(b'"')) => text(one).is_some_and(|one| text(other) == Some(one)),
+        _ => false,
+    }
 }
 
 /// Returns true if lists and objects are nested more than [`DEEPEST`] deep.
@@ -389,6 +406,16 @@ mod tests {
                 r#"{"type":"custom","customType":"a","data":{"b":1,"c":2}}"#,
                 r#"{"data":{"c":2,"b":1},"customType":"a","type":"custom"}"#,
                 true,
+            ),
+            (
+                r#"{"type":"custom","customType":"a","data":[{"b":"\u0041"}, 1]}"#,
+                r#"{"type":"custom","customType":"a","data":[ {"b":"A"},1 ]}"#,
+                true,
+            ),
+            (
+                r#"{"type":"custom","customType":"a","data":{"n":123456789012345678901}}"#,
+                r#"{"type":"custom","customType":"a","data":{"n":123456789012345678902}}"#,
+                false,
             ),
             (
                 r#"{"type":"custom","customType":"a"}"#,

@@ -139,7 +139,7 @@ impl Sync<'_> {
             writer.changes(tx, &plan)?;
             writer.end(tx)
         })?;
-        writer.add_to(&mut self.report);
+        writer.add_to(self.report);
         Ok(())
     }
 
@@ -348,7 +348,7 @@ impl Sync<'_> {
             position::move_row_cursor(tx, generation, &rows)?;
             writer.end(tx)
         })?;
-        writer.add_to(&mut self.report);
+        writer.add_to(self.report);
         Ok(())
     }
 }

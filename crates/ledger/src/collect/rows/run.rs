@@ -116,7 +116,7 @@ impl Sync<'_> {
         self.report.lines_parsed += work.lines_parsed;
         let dropped = write::dropped(&writer.progress);
         self.report.sources_changed += jobs.len().saturating_sub(dropped) as u64;
-        writer.add_to(&mut self.report);
+        writer.add_to(self.report);
         match stop.or_else(|| has_changed.get().then(changed)) {
             Some(stop) => Err(stop.into()),
             None if is_cut => Err(Stop::OutOfTime),

@@ -10,7 +10,7 @@
 //!
 //! Whoever is killed after the transaction leaves the rest to the next command that writes. The marks
 //! are obeyed in every source: files are not opened ([`Forgotten::claims`]), lines of shared files are
-//! blanks before anything is compared or stored ([`Judge`]).
+//! blanks before anything is compared or stored (`truth::forgotten::shared_lines`).
 
 mod describe;
 mod ranges;
