@@ -36,7 +36,7 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    /// Computes the weights of phrases that are in so many rows each.
+    /// Computes the weight of each phrase from the number of rows that contain it.
     pub(crate) fn new(totals: Totals, hits: &[usize]) -> Weights {
         let rows = totals.rows as f64;
         let idf = hits

@@ -136,7 +136,7 @@ impl Structure {
             .ok_or_else(|| Error::Index { why: "it has too many segments".to_owned() })
     }
 
-    /// Returns true if there are so many segments that large ones have to be merged.
+    /// Returns true if the number of segments is too high to leave large ones unmerged.
     pub(super) fn is_crowded(&self) -> bool {
         self.segments().count() >= CROWDED
     }

@@ -20,7 +20,7 @@ use crate::project::draft::Drafter;
 use crate::truth::forgotten::shared_lines::Verdict;
 use crate::{Error, Result};
 
-/// At most so many files that begin alike are asked which of them is the longest.
+/// How many files with the same head, the newest first, are compared to find the longest.
 const MOST_ALIKE: i64 = 64;
 
 impl Reader<'_, '_> {

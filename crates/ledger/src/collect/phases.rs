@@ -71,7 +71,7 @@ pub(super) fn phases(roots: &[RootPath], plan: Plan) -> Vec<Vec<Job>> {
         }
     }
     let in_order = |mut jobs: Vec<(usize, Job)>| {
-        // Somebody may wait for what is new; what was only touched is compared after it.
+        // New bytes first, because a reader may wait for them; touched files are compared after them.
         jobs.sort_by_key(|(place, job)| (job.is_touched(), *place));
         jobs.into_iter().map(|(_, job)| job).collect()
     };

@@ -75,7 +75,7 @@ impl OldLines {
     }
 
     /// Adds the line of a record, unless it is here. `at`: the generation and the byte where it
-    /// stands. Whoever adds lines so finds them by their bytes, not by their order.
+    /// stands. So added lines are found by their bytes, not by their order.
     pub(crate) fn add_new(
         &mut self,
         reader: &mut RecordReader<'_>,

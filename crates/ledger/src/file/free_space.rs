@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// With less free space than this, an error that says nothing else is about room.
 const LITTLE: u64 = 64 << 10;
 
-/// SQLite makes sure of one byte in each so many bytes of shared memory. If blocks of the disk are
+/// SQLite writes one byte per this many bytes of shared memory. If blocks of the disk are
 /// smaller, the others may not be had later, and touching them ends the process (SIGBUS).
 const PAGE: u64 = 4096;
 

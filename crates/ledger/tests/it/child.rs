@@ -36,6 +36,27 @@ fn with_arguments(command: &mut Command, home: &Home, task: &str) {
         .stderr(Stdio::piped());
 }
 
+/// Collects under strace and returns its log of opened files, with paths; `None` if that cannot be
+/// done here.
+pub(crate) fn trace_collect(home: &Home) -> Option<String> {
+    let log = home.scratch("strace.log");
+    let arguments =
+        ["-f", "-y", "-qq", "-e", "trace=open,openat,openat2", "-o", log.to_str().unwrap()];
+    let Ok(mut traced) = command_under("strace", &arguments, home, "collect").spawn() else {
+        quipu_torture::skip("strace is not installed");
+        return None;
+    };
+    drop(traced.stdin.take());
+    let output = traced.wait_with_output().unwrap();
+    let opened = std::fs::read_to_string(&log).unwrap_or_default();
+    if !output.status.success() && !opened.contains("ledger.db") {
+        quipu_torture::skip("strace may not trace here");
+        return None;
+    }
+    assert_success(&output);
+    Some(opened)
+}
+
 /// Starts a process that nobody listens to. It begins at once.
 pub(crate) fn start_alone(home: &Home, task: &str) -> Child {
     let mut command = command(home, task);

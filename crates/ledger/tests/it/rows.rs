@@ -673,22 +673,7 @@ fn nothing_of_it_is_opened_for_writing() {
     loose(&home, 23, "PRAGMA journal_mode = WAL");
     let conn = writer(&home, DATABASE);
     insert(&conn, "s", 1, &event(1, "held"));
-    let log = home.scratch("strace.log");
-    let arguments =
-        ["-f", "-y", "-qq", "-e", "trace=open,openat,openat2", "-o", log.to_str().unwrap()];
-    let Ok(mut traced) = child::command_under("strace", &arguments, &home, "collect").spawn()
-    else {
-        quipu_torture::skip("strace is not installed");
-        return;
-    };
-    drop(traced.stdin.take());
-    let output = traced.wait_with_output().unwrap();
-    let opened = fs::read_to_string(&log).unwrap_or_default();
-    if !output.status.success() && !opened.contains("ledger.db") {
-        quipu_torture::skip("strace may not trace here");
-        return;
-    }
-    child::assert_success(&output);
+    let Some(opened) = child::trace_collect(&home) else { return };
     assert_eq!(home.hits("held"), 1);
     let of_it: Vec<&str> =
         opened.lines().filter(|line| line.contains("openclaw-agent.sqlite")).collect();

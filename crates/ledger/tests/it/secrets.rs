@@ -290,22 +290,7 @@ fn a_transcript_that_becomes_a_link_to_a_secret() {
 #[test]
 fn no_secret_is_opened() {
     let home = home_with_secrets();
-    let log = home.scratch("strace.log");
-    let arguments =
-        ["-f", "-y", "-qq", "-e", "trace=open,openat,openat2", "-o", log.to_str().unwrap()];
-    let started = child::command_under("strace", &arguments, &home, "collect").spawn();
-    let Ok(mut traced) = started else {
-        quipu_torture::skip("strace is not installed");
-        return;
-    };
-    drop(traced.stdin.take());
-    let output = traced.wait_with_output().unwrap();
-    let opened = fs::read_to_string(&log).unwrap_or_default();
-    if !output.status.success() && !opened.contains("ledger.db") {
-        quipu_torture::skip("strace may not trace here");
-        return;
-    }
-    child::assert_success(&output);
+    let Some(opened) = child::trace_collect(&home) else { return };
     let shown = format!("<{}>", home.path(MAIN).display());
     assert!(opened.contains(&shown), "the log shows what is opened");
     let links = SOFT_LINKS.iter().chain(HARD_LINKS).map(|(link, _)| *link);
