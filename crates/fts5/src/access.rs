@@ -1,8 +1,8 @@
 //! Decides whether FTS5's tables are read and written directly or through FTS5.
 //!
-//! The format of those tables is no promise of SQLite's. A version of SQLite with which the tests of
-//! this crate ran is known. With any other, a small table is written by FTS5 and read here, and the
-//! other way round, before the tables are touched; both must agree to the last bit of a score.
+//! The format of those tables is no promise of SQLite's. A version of SQLite with which the tests
+//! of this crate ran is known. With any other, a small table is written by FTS5 and read here, and
+//! the other way round, before the tables are touched; both must agree to the last bit of a score.
 
 use std::sync::OnceLock;
 
@@ -13,7 +13,7 @@ use crate::table::{has_known_version, page_size};
 use crate::write::{PendingPostings, PostingsBuilder};
 use crate::{COLUMNS, Error, Index, Result, RowId, create};
 
-/// How the index is read and written.
+/// The way the index is read and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Its pages are read, and written by bulk imports, without FTS5.
@@ -44,8 +44,8 @@ impl Access {
 /// The versions of SQLite with which the tests of this crate ran; the README lists them too.
 const TESTED: &[&str] = &["3.54.1"];
 
-/// Returns true if the format of the SQLite in this process is known. Takes a few milliseconds, once,
-/// if its version is not.
+/// Returns true if the format of the SQLite in this process is known. Takes a few milliseconds,
+/// once, if its version is not.
 fn is_sqlite_known() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
     *KNOWN
@@ -100,7 +100,8 @@ fn sample() -> Result<Connection> {
     Ok(conn)
 }
 
-/// Makes rows with frequent and rare terms, in one and in several columns, at near and far positions.
+/// Makes rows with frequent and rare terms, in one and in several columns, at near and far
+/// positions.
 fn rows() -> impl Iterator<Item = (RowId, [String; COLUMNS])> {
     (1..48_i64).map(|id| {
         let often = "the ".repeat((id % 7) as usize * 5 + 1);

@@ -3,7 +3,7 @@
 /// The result of reading or writing the index.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why the index could not be read or written.
+/// The reason why the index could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -14,7 +14,7 @@ pub enum Error {
     /// The index is malformed, or of a version that FTS5 does not know. It has to be derived again.
     #[error("{why}")]
     Index {
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 }

@@ -1,4 +1,6 @@
-//! The index, open for searching.
+//! The index, open for searching: through this crate's own reader or through FTS5.
+//!
+//! Never writes.
 
 use rusqlite::Connection;
 
@@ -69,9 +71,9 @@ impl<'c> Index<'c> {
         }
     }
 
-    /// Returns the rows that hold a term in the columns of `mask`, and the candidates for the `limit`
-    /// best of them. `None` with [`Access::Plain`]: FTS5 scores all rows, so [`find`](Self::find) and
-    /// [`best`](Self::best) do as well.
+    /// Returns the rows that hold a term in the columns of `mask`, and the candidates for the
+    /// `limit` best of them. `None` with [`Access::Plain`]: FTS5 scores all rows, so
+    /// [`find`](Self::find) and [`best`](Self::best) do as well.
     pub fn top_k_of_term(
         &self,
         term: &str,
@@ -95,8 +97,8 @@ impl<'c> Index<'c> {
         top.best(self.conn, among, limit)
     }
 
-    /// Returns the rows that have tokens in the columns of `mask`, in ascending order, with the mask
-    /// of those columns.
+    /// Returns the rows that have tokens in the columns of `mask`, in ascending order, with the
+    /// mask of those columns.
     pub fn rows(&self, mask: u8) -> Result<Vec<(RowId, u8)>> {
         match &self.source {
             Source::Direct(reader) => reader.rows(mask),

@@ -25,13 +25,13 @@ impl Tokenizer {
         let bytes = self.lower.as_slice();
         let mut at = 0;
         while let Some(first) = bytes.get(at) {
-            match KINDS[usize::from(*first)] {
-                Kind::Separator => at += 1,
-                Kind::Token => {
+            match BYTE_CLASSES[usize::from(*first)] {
+                ByteClass::Separator => at += 1,
+                ByteClass::Token => {
                     let rest = bytes.get(at..).unwrap_or_default();
                     let length = rest
                         .iter()
-                        .position(|byte| KINDS[usize::from(*byte)] != Kind::Token)
+                        .position(|byte| BYTE_CLASSES[usize::from(*byte)] != ByteClass::Token)
                         .unwrap_or(rest.len());
                     let (word, rest) = rest.split_at(length);
                     if rest.first().is_some_and(|next| !next.is_ascii()) {
@@ -44,7 +44,7 @@ impl Tokenizer {
                         each(cut(word));
                     }
                 }
-                Kind::NonAscii => {
+                ByteClass::NonAscii => {
                     let Some(char) = char_at(text, at) else { return };
                     at += char.len_utf8();
                     if let Class::Token(letter) = class(char) {
@@ -94,21 +94,24 @@ fn cut(word: &[u8]) -> &[u8] {
 
 /// The class of a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ByteClass {
     Separator,
     Token,
     NonAscii,
 }
 
-const KINDS: [Kind; 256] = {
-    let mut kinds = [Kind::NonAscii; 256];
+const BYTE_CLASSES: [ByteClass; 256] = {
+    let mut classes = [ByteClass::NonAscii; 256];
     let mut byte = 0;
     while byte < 128 {
-        kinds[byte] =
-            if (byte as u8).is_ascii_alphanumeric() { Kind::Token } else { Kind::Separator };
+        classes[byte] = if (byte as u8).is_ascii_alphanumeric() {
+            ByteClass::Token
+        } else {
+            ByteClass::Separator
+        };
         byte += 1;
     }
-    kinds
+    classes
 };
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
 //! SQLite's varints: big-endian, seven bits per byte, at most nine bytes.
+//!
+//! Never panics on malformed bytes.
 
 /// Cursor over bytes.
 #[derive(Debug, Clone, Copy)]

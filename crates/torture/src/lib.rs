@@ -1,62 +1,62 @@
-//! Does to quipu what disks, kernels and people do to it, and checks that nothing is lost, doubled
-//! or half-stored.
+//! Injects the faults that disks, kernels and people cause, and checks that quipu loses, doubles or
+//! half-stores nothing.
 //!
 //! Drives the real binary from outside and links none of its crates. A scenario is one kind of
 //! fault; [`SCENARIOS`] lists them. `quipu-torture` runs them for minutes, and quipu's own tests run
-//! small versions of the same ones. What a machine cannot do (no strace, no mounts) is skipped and
-//! said.
+//! small versions of them. A scenario that a machine cannot run (no strace, no mounts) is skipped
+//! with a message.
 
-mod half;
-mod old;
-mod place;
+mod half_collected;
+mod old_ledgers;
 mod prng;
+mod sandbox;
 mod scenarios;
 mod strace;
 mod writer;
 
 use std::path::PathBuf;
 
-pub use old::{OLD, Old};
+pub use old_ledgers::{OLD, Old};
 pub use prng::Prng;
 pub use scenarios::SCENARIOS;
 
 /// One kind of fault.
 #[derive(Debug, Clone, Copy)]
 pub struct Scenario {
-    /// What it is called on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// Which rows of the fault table it shows.
+    /// The rows of the fault table in docs/reliability.md.
     pub faults: &'static str,
-    /// What it does.
+    /// A description.
     pub what: &'static str,
-    /// Does it. An error is a promise that was broken.
+    /// Runs it. An error is a broken promise.
     pub run: fn(&Setting) -> anyhow::Result<Outcome>,
 }
 
-/// What a scenario is run with.
+/// The settings of a run.
 #[derive(Debug, Clone)]
 pub struct Setting {
     /// The binary.
     pub quipu: PathBuf,
-    /// Where homes and ledgers are put; the system's temporary folder if `None`.
+    /// The folder for homes and ledgers; the system's temporary folder if `None`.
     pub work: Option<PathBuf>,
-    /// Seed of everything random.
+    /// The seed of everything random.
     pub seed: u64,
-    /// How much.
+    /// The amount of work.
     pub effort: Effort,
 }
 
-/// How much a scenario does.
+/// The amount of work of a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
     /// A second or two, as a test.
     Small,
-    /// Minutes: so many times what is usual.
+    /// Minutes, multiplied by this number.
     Full(u64),
 }
 
 impl Setting {
-    /// How often something is done.
+    /// Returns how often something is repeated.
     pub(crate) fn times(&self, small: u64, full: u64) -> u64 {
         match self.effort {
             Effort::Small => small,
@@ -64,7 +64,7 @@ impl Setting {
         }
     }
 
-    /// Which of the calls of a program fail, one per run. All of them, or few that lie closer
+    /// Returns the numbers of the calls that fail, one per run: all calls, or a few that are closer
     /// together at the beginning.
     pub(crate) fn calls(&self) -> Vec<u64> {
         match self.effort {
@@ -74,21 +74,21 @@ impl Setting {
     }
 }
 
-/// What a scenario did.
+/// The result of a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// Every promise held.
     Held {
-        /// How often it was tried.
+        /// The number of faults.
         runs: u64,
-        /// What happened.
+        /// A summary.
         what: String,
     },
-    /// This machine cannot do it.
+    /// This machine cannot run it.
     Skipped(String),
 }
 
-/// Reports that this machine cannot run a test. In CI, where everything has to be there, that is a
+/// Reports that this machine cannot run a test. In CI, where everything is installed, that is a
 /// failure.
 ///
 /// # Panics

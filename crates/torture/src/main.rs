@@ -11,31 +11,31 @@ use clap::Parser;
 
 use quipu_torture::{Effort, Outcome, SCENARIOS, Scenario, Setting};
 
-/// Do to quipu what disks, kernels and people do to it, and check that nothing is lost.
+/// Inject the faults that disks, kernels and people cause, and check that quipu loses nothing
 #[derive(Parser)]
 #[command(name = "quipu-torture", version)]
 struct Cli {
-    /// What to do [default: everything]
+    /// The scenarios to run [default: all]
     scenarios: Vec<String>,
-    /// The quipu to torture [default: the one beside this program]
+    /// The quipu to test [default: the one next to this program]
     #[arg(long, value_name = "PATH")]
     quipu: Option<PathBuf>,
-    /// Where homes and ledgers are put [default: the system's temporary folder]
+    /// The folder for homes and ledgers [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
-    /// Seed of everything random
+    /// The seed of everything random
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// So many times what is usual
+    /// Multiply the amount of work by this number
     #[arg(long, default_value_t = 1, conflicts_with = "small")]
     times: u64,
-    /// As little as the tests do
+    /// Do as little as the tests do
     #[arg(long)]
     small: bool,
-    /// Repeat all of it, each round with the next seed, until this time is over: 90s, 30m, 8h
+    /// Repeat all scenarios, each round with the next seed, for this time: 90s, 30m, 8h
     #[arg(long = "for", value_name = "TIME", value_parser = duration, conflicts_with_all = ["times", "small"])]
     time: Option<Duration>,
-    /// Say which scenarios there are
+    /// List the scenarios
     #[arg(long)]
     list: bool,
 }
@@ -63,7 +63,7 @@ fn run(cli: &Cli) -> Result<bool> {
         work: cli.work.clone(),
         seed: cli.seed,
         effort: match cli.time {
-            // Small rounds, so that each kind of fault comes up soon and often.
+            // Small rounds, so that every kind of fault comes up soon and often.
             Some(_) => Effort::Small,
             None if cli.small => Effort::Small,
             None => Effort::Full(cli.times),
@@ -73,7 +73,7 @@ fn run(cli: &Cli) -> Result<bool> {
     println!("{:<11} {:<12} {:>6} {:>7}  result", "scenario", "faults", "runs", "seconds");
     match cli.time {
         Some(time) => soak(setting, &scenarios, time),
-        // All of them are run, whatever comes of the first.
+        // All scenarios run, even if the first one fails.
         None => {
             let mut held = true;
             for scenario in &scenarios {
@@ -84,8 +84,8 @@ fn run(cli: &Cli) -> Result<bool> {
     }
 }
 
-/// Runs the scenarios in turns until `time` is over, then prints what each of them did in all. A
-/// broken promise is printed at once, with the seed that repeats it.
+/// Runs the scenarios in turn for `time`, then prints the sum of each. A broken promise is printed
+/// at once, with the seed that repeats it.
 fn soak(mut setting: Setting, scenarios: &[&'static Scenario], time: Duration) -> Result<bool> {
     let began = Instant::now();
     let mut held = true;
@@ -114,14 +114,14 @@ fn soak(mut setting: Setting, scenarios: &[&'static Scenario], time: Duration) -
     Ok(held)
 }
 
-/// One row of the table.
+/// A row of the result table.
 struct Line {
     scenario: &'static Scenario,
     runs: u64,
     rounds: u64,
     took: Duration,
     held: bool,
-    /// What happened in the last round.
+    /// The summary of the last round.
     result: String,
 }
 
@@ -164,7 +164,7 @@ impl Line {
 
 /// Reads a time such as `90s`, `30m` or `8h`.
 fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || "a time is a number with s, m or h behind it, such as 30m".to_owned();
+    let wrong = || "a time is a number followed by s, m or h, for example 30m".to_owned();
     let unit = match text.chars().last() {
         Some('s') => 1,
         Some('m') => 60,
@@ -175,7 +175,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     number.checked_mul(unit).map(Duration::from_secs).ok_or_else(wrong)
 }
 
-/// The binary, by its full path: it is run elsewhere.
+/// Returns the full path of the binary, which is run in another folder.
 fn quipu(cli: &Cli) -> Result<PathBuf> {
     let path = match &cli.quipu {
         Some(path) => path.clone(),
@@ -197,7 +197,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Scenario>> {
     for name in names {
         match SCENARIOS.iter().find(|scenario| scenario.name == name) {
             Some(scenario) => chosen.push(scenario),
-            None => bail!("there is no scenario `{name}`\nhint: --list says which there are"),
+            None => bail!("unknown scenario `{name}`\nhint: --list lists all scenarios"),
         }
     }
     Ok(chosen)

@@ -1,18 +1,18 @@
-//! Random numbers that are the same in every run with the same seed.
+//! Random numbers that depend only on a seed.
 
-/// SplitMix64: quick, and good enough to choose moments and bytes.
+/// SplitMix64: fast, and good enough to choose times and bytes.
 #[derive(Debug)]
 pub struct Prng {
     state: u64,
 }
 
 impl Prng {
-    /// Numbers that follow from `seed`.
+    /// Creates a sequence of numbers from a seed.
     pub fn new(seed: u64) -> Prng {
         Prng { state: seed }
     }
 
-    /// The next number.
+    /// Returns the next number.
     #[expect(clippy::should_implement_trait, reason = "it never ends")]
     pub fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -22,7 +22,7 @@ impl Prng {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`, or zero.
+    /// Returns a number below `end`, or zero.
     pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }

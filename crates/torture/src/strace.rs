@@ -1,4 +1,4 @@
-//! Faults at one exact system call, by `strace`.
+//! Faults at one system call, injected by `strace`.
 
 use std::fs;
 use std::path::Path;
@@ -6,18 +6,18 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::place::{Place, Run};
+use crate::sandbox::{Run, Sandbox};
 
-/// What happens at a call.
+/// A fault at a system call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
-    /// It fails with this error.
+    /// The call fails with this error.
     Error(&'static str),
     /// The process is killed.
     Kill,
 }
 
-/// Whether programs can be traced here.
+/// Returns true if programs can be traced on this machine.
 pub(crate) fn is_there() -> bool {
     Command::new("strace")
         .args(["-qq", "-o", "/dev/null", "-e", "trace=none", "true"])
@@ -25,34 +25,34 @@ pub(crate) fn is_there() -> bool {
         .is_ok_and(|output| output.status.success())
 }
 
-/// What the run did, and whether the fault fell into it: a program that makes fewer calls ends
-/// before.
+/// The output of a run, and whether it reached the fault: a program with fewer calls ends before
+/// it.
 pub(crate) struct Faulty {
     pub(crate) run: Run,
     pub(crate) was_hit: bool,
 }
 
-/// Runs quipu; the `when`-th call of this name in each of its threads has a fault.
+/// Runs quipu with a fault at the `when`-th call of this name in each of its threads.
 pub(crate) fn run(
-    place: &Place,
+    sandbox: &Sandbox,
     arguments: &[&str],
     call: &str,
     fault: Fault,
     when: u64,
 ) -> Result<Faulty> {
-    run_at(place, arguments, call, fault, when, None)
+    run_at(sandbox, arguments, call, fault, when, None)
 }
 
-/// The same; only calls that concern this file count.
+/// Does the same; only calls on this file count.
 pub(crate) fn run_at(
-    place: &Place,
+    sandbox: &Sandbox,
     arguments: &[&str],
     call: &str,
     fault: Fault,
     when: u64,
     file: Option<&Path>,
 ) -> Result<Faulty> {
-    let log = place.at("strace.log");
+    let log = sandbox.at("strace.log");
     let what = match fault {
         Fault::Error(error) => format!("error={error}"),
         Fault::Kill => "signal=KILL".to_owned(),
@@ -65,7 +65,7 @@ pub(crate) fn run_at(
         options.extend(["-P", file]);
     }
     options.push("-o");
-    let mut command = place.command_under("strace", &options, Some(&log), arguments);
+    let mut command = sandbox.command_under("strace", &options, Some(&log), arguments);
     let run = Run::of(&mut command)?;
     let log = fs::read_to_string(&log).unwrap_or_default();
     let was_hit = log.contains("(INJECTED)") || log.contains("+++ killed by SIGKILL");

@@ -1,15 +1,14 @@
-//! An agent that writes: whole lines, and lines torn into pieces.
+//! A writing agent: appends whole lines, and lines in parts.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 
 use anyhow::Result;
 
-use crate::place::Place;
 use crate::prng::Prng;
+use crate::sandbox::Sandbox;
 
-/// Two files of each agent, and one that has to be looked into to see what it is. Only ever appended
-/// to.
+/// Two files of each agent, and one that only its contents identify. They are only appended to.
 pub(crate) const FILES: [&str; 5] = [
     ".claude/projects/-home-alice-shop/00000001-d010-4b20-a591-b7172ef08e66.jsonl",
     ".claude/projects/-home-alice-shop/00000002-d010-4b20-a591-b7172ef08e66.jsonl",
@@ -18,20 +17,20 @@ pub(crate) const FILES: [&str; 5] = [
     ".claude/projects/-home-alice-shop/notes.jsonl",
 ];
 
-/// Writes lines that are all different.
+/// Writes unique lines.
 #[derive(Debug)]
 pub(crate) struct Writer {
     prng: Prng,
     lines: u64,
-    /// For each file, what is still to be written of its last line.
+    /// For each file, the rest of its last line that is not written yet.
     rest: [Vec<u8>; FILES.len()],
 }
 
 impl Writer {
-    /// Creates the files, empty.
-    pub(crate) fn new(place: &Place, seed: u64) -> Result<Writer> {
+    /// Creates empty files.
+    pub(crate) fn new(sandbox: &Sandbox, seed: u64) -> Result<Writer> {
         for file in FILES {
-            let path = place.home().join(file);
+            let path = sandbox.home().join(file);
             if let Some(folder) = path.parent() {
                 fs::create_dir_all(folder)?;
             }
@@ -40,7 +39,7 @@ impl Writer {
         Ok(Writer { prng: Prng::new(seed), lines: 0, rest: Default::default() })
     }
 
-    /// How many lines are complete.
+    /// Returns the number of complete lines.
     pub(crate) fn complete(&self) -> u64 {
         self.lines - self.rest.iter().filter(|rest| !rest.is_empty()).count() as u64
     }
@@ -66,8 +65,8 @@ impl Writer {
         line.into_bytes()
     }
 
-    /// Appends some bytes of a line, cut anywhere.
-    pub(crate) fn piece(&mut self, place: &Place) -> Result<()> {
+    /// Appends a part of a line, cut anywhere.
+    pub(crate) fn piece(&mut self, sandbox: &Sandbox) -> Result<()> {
         let file = self.prng.below(FILES.len() as u64) as usize;
         if self.rest.get(file).is_some_and(Vec::is_empty) {
             let line = self.line(file);
@@ -79,30 +78,30 @@ impl Writer {
         let cut = 1 + self.prng.below(rest.len() as u64) as usize;
         let later = rest.split_off(cut);
         let now = std::mem::replace(rest, later);
-        append(place, file, &now)
+        append(sandbox, file, &now)
     }
 
-    /// Ends every line that was begun, and appends so many whole ones to each file.
-    pub(crate) fn lines(&mut self, place: &Place, number: u64) -> Result<()> {
+    /// Completes every unfinished line, and appends `number` whole lines to each file.
+    pub(crate) fn lines(&mut self, sandbox: &Sandbox, number: u64) -> Result<()> {
         for file in 0..FILES.len() {
             let mut bytes = self.rest.get_mut(file).map(std::mem::take).unwrap_or_default();
             for _ in 0..number {
                 bytes.extend(self.line(file));
             }
-            append(place, file, &bytes)?;
+            append(sandbox, file, &bytes)?;
         }
         Ok(())
     }
 
-    /// How long something takes, at random.
+    /// Returns a random number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.prng.below(end)
     }
 }
 
-fn append(place: &Place, file: usize, bytes: &[u8]) -> Result<()> {
+fn append(sandbox: &Sandbox, file: usize, bytes: &[u8]) -> Result<()> {
     let Some(name) = FILES.get(file) else { return Ok(()) };
-    let mut file = OpenOptions::new().append(true).open(place.home().join(name))?;
+    let mut file = OpenOptions::new().append(true).open(sandbox.home().join(name))?;
     file.write_all(bytes)?;
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! BM25, bit for bit as FTS5's `bm25()` computes it, for the best rows only.
 //!
-//! The score of a row falls with its length. Positions give a minimum length and so an upper bound of
-//! the score. Rows are scored in descending order of the bound, each with a lookup of its length,
-//! until no bound that is left reaches the worst of the best scores.
+//! The score of a row falls with its length. Positions give a minimum length and so an upper bound
+//! of the score. Rows are scored in descending order of the bound, each with a lookup of its
+//! length, until no bound that is left reaches the worst of the best scores.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -22,7 +22,7 @@ const B: f64 = 0.75;
 pub struct Scored {
     /// The row.
     pub rowid: RowId,
-    /// Its place among the matches.
+    /// Its position among the matches.
     pub at: usize,
     /// The negative of what `bm25()` returns.
     pub score: f64,
@@ -50,7 +50,8 @@ impl Weights {
         Weights { average_length: totals.average(), idf }
     }
 
-    /// Returns the score of a row. The order of operations is FTS5's, so that the bits are the same.
+    /// Returns the score of a row. The order of operations is FTS5's, so that the bits are the
+    /// same.
     fn score(&self, counts: impl Iterator<Item = u32>, length: f64) -> f64 {
         let mut score = 0.0;
         for (idf, count) in self.idf.iter().zip(counts) {

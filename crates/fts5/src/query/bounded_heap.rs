@@ -1,4 +1,6 @@
 //! Keeps the k candidates with the highest score bounds.
+//!
+//! Knows nothing of rows: the caller computes the bounds.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;

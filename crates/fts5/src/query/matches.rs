@@ -1,4 +1,6 @@
 //! The rows that hold all phrases of a query and none of those that it excludes.
+//!
+//! Never scores them; `bm25` does.
 
 use super::Posting;
 use crate::read::{Postings, Reader, skip};
@@ -21,7 +23,7 @@ pub struct Matches {
     others: Vec<u32>,
     /// Number of rows in the whole index that hold each phrase.
     hits: Vec<usize>,
-    /// What FTS5 was asked for, where it found them.
+    /// The expression by which FTS5 found them, with [`Access::Plain`](crate::Access::Plain).
     expression: Option<String>,
 }
 
@@ -46,7 +48,7 @@ impl Matches {
         self.list.iter().map(|found| found.rowid)
     }
 
-    /// Returns the place of a row in the list.
+    /// Returns the position of a row in the list.
     pub fn find(&self, rowid: RowId) -> Option<usize> {
         self.list.binary_search_by_key(&rowid, |found| found.rowid).ok()
     }

@@ -1,4 +1,6 @@
-//! Which rows match a query, and which of them rank highest by BM25.
+//! Finds the rows that match a query, and those that rank highest by BM25.
+//!
+//! Never writes, and reads pages only through `read`.
 
 pub(crate) mod bm25;
 mod bounded_heap;

@@ -27,7 +27,7 @@ pub(super) struct TermWalk<'w> {
     cut: Option<(Vec<u8>, usize)>,
 }
 
-/// Whether the walk needs the next page.
+/// The state of a walk: whether it needs the next page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     Page,

@@ -1,8 +1,10 @@
 //! Decodes poslists: the positions of a term in one row, column by column, counted in tokens.
+//!
+//! Works on bytes in memory. Never reads the database.
 
 use crate::varint::Bytes;
 
-/// What ranking needs to know of a poslist. Packed, because a frequent term has hundreds of
+/// The facts about a poslist that ranking needs. Packed, because a frequent term has hundreds of
 /// thousands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Occurrences {
@@ -91,7 +93,8 @@ pub(super) fn occurrences(poslist: &[u8], mask: u8) -> Option<Occurrences> {
     }
 }
 
-/// Returns the sum of eight bytes if all are one-byte differences: no column marks, no long varints.
+/// Returns the sum of eight bytes if all are one-byte differences: no column marks, no long
+/// varints.
 #[inline]
 fn sum_of_small(bytes: u64) -> Option<u64> {
     const HIGHEST: u64 = 0x8080_8080_8080_8080;

@@ -1,4 +1,6 @@
 //! Reads the structure record, the averages record and the tombstones of each segment.
+//!
+//! Never writes them; `write::structure` does.
 
 use foldhash::HashSet;
 use rusqlite::Connection;

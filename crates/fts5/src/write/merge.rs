@@ -1,4 +1,6 @@
 //! Merges the sorted postings of several batches into the pages of one segment.
+//!
+//! Never touches the database.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

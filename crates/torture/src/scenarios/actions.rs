@@ -1,5 +1,5 @@
-//! Random actions on files, and syncs that are killed at random moments, against a model of what
-//! the ledger must hold.
+//! Random actions on files, and syncs that are killed at random times, compared with a model of
+//! what the ledger must contain.
 
 mod model;
 
@@ -15,7 +15,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Syncs of one ledger. Then an empty one takes its place, so that each check stays quick.
+/// Syncs of one ledger before an empty one replaces it, so that each check stays fast.
 const SYNCS_PER_LEDGER: u64 = 100;
 
 fn run(setting: &Setting) -> Result<Outcome> {
@@ -31,6 +31,6 @@ fn run(setting: &Setting) -> Result<Outcome> {
         actions += model.actions;
         seed += 1;
     }
-    let what = format!("{actions} actions, {killed} syncs killed; every content seen is kept");
+    let what = format!("{actions} actions, {killed} syncs killed; every content is kept");
     Ok(Outcome::Held { runs: syncs, what })
 }

@@ -6,50 +6,53 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::place::Place;
+use crate::sandbox::Sandbox;
 use crate::writer::Writer;
 use crate::{Outcome, Scenario, Setting};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "collectors",
     faults: "F21 F36",
-    what: "64 processes create one ledger; collectors side by side; one home in two ledgers",
+    what: "64 processes create one ledger; concurrent collectors; one home in two ledgers",
     run,
 };
 
 fn run(setting: &Setting) -> Result<Outcome> {
     let mut runs = 0;
     for round in 0..setting.times(1, 8) {
-        let place = Place::new(setting)?;
-        let mut writer = Writer::new(&place, setting.seed + round)?;
-        writer.lines(&place, 20)?;
+        let sandbox = Sandbox::new(setting)?;
+        let mut writer = Writer::new(&sandbox, setting.seed + round)?;
+        writer.lines(&sandbox, 20)?;
         let number = setting.times(16, 64).min(64);
-        finish(start(number, || place.command(&["sync"]))?).context("creating a ledger")?;
-        place.check(writer.complete())?;
+        finish(start(number, || sandbox.command(&["sync"]))?).context("creating a ledger")?;
+        sandbox.check(writer.complete())?;
         runs += number;
     }
-    let place = Place::new(setting)?;
-    let mut writer = Writer::new(&place, setting.seed)?;
-    let other = place.at("other.db");
+    let sandbox = Sandbox::new(setting)?;
+    let mut writer = Writer::new(&sandbox, setting.seed)?;
+    let other = sandbox.at("other.db");
     for _ in 0..setting.times(3, 60) {
-        let mut children = start(3, || place.command(&["sync"]))?;
+        let mut children = start(3, || sandbox.command(&["sync"]))?;
         children.extend(start(2, || {
-            let mut command = place.command(&["sync", "--ledger"]);
+            let mut command = sandbox.command(&["sync", "--ledger"]);
             command.arg(&other);
             command
         })?);
         while children.iter_mut().any(|child| matches!(child.try_wait(), Ok(None))) {
-            writer.piece(&place)?;
+            writer.piece(&sandbox)?;
             std::thread::sleep(Duration::from_micros(300));
         }
         runs += children.len() as u64;
-        finish(children).context("side by side")?;
+        finish(children).context("concurrent collectors")?;
     }
-    place.check(writer.complete())?;
-    place.json(&["sync", "--ledger", "other.db"])?;
-    let status = place.json(&["status", "--ledger", "other.db"])?;
+    sandbox.check(writer.complete())?;
+    sandbox.json(&["sync", "--ledger", "other.db"])?;
+    let status = sandbox.json(&["status", "--ledger", "other.db"])?;
     ensure!(status["ledger"]["records"] == writer.complete(), "the other ledger: {status}");
-    let what = format!("{runs} collectors, {} lines once in each ledger", writer.complete());
+    let what = format!(
+        "{runs} collectors; each of {} lines stored once in each ledger",
+        writer.complete()
+    );
     Ok(Outcome::Held { runs, what })
 }
 
@@ -60,8 +63,8 @@ fn start(number: u64, command: impl Fn() -> Command) -> Result<Vec<Child>> {
 fn finish(children: Vec<Child>) -> Result<()> {
     for child in children {
         let output = child.wait_with_output()?;
-        let told = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "a collector failed: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "a collector failed: {stderr}");
     }
     Ok(())
 }

@@ -1,47 +1,47 @@
-//! `quipu sync` is killed at any moment, again and again, while lines arrive in torn pieces.
+//! `quipu sync` is killed at random times, again and again, while lines arrive in parts.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::place::Place;
+use crate::sandbox::Sandbox;
 use crate::writer::Writer;
 use crate::{Outcome, Scenario, Setting};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "kills",
     faults: "F1 F6",
-    what: "SIGKILL of sync and rebuild at random moments while lines arrive in torn pieces",
+    what: "SIGKILL of sync and rebuild at random times while lines arrive in parts",
     run,
 };
 
-/// A process takes about so long to begin; most kills fall behind that.
-const LONGEST_LIFE: u64 = 60_000;
+/// Limit for the running time, in microseconds. It is longer than the start of a process.
+const LONGEST_RUN: u64 = 60_000;
 
 fn run(setting: &Setting) -> Result<Outcome> {
-    let place = Place::new(setting)?;
-    let mut writer = Writer::new(&place, setting.seed)?;
+    let sandbox = Sandbox::new(setting)?;
+    let mut writer = Writer::new(&sandbox, setting.seed)?;
     let kills = setting.times(25, 1000);
     let mut survived = 0;
     for round in 0..kills {
         let task = if round % 10 == 9 { "rebuild" } else { "sync" };
-        let mut child = place.command(&[task]).spawn()?;
-        let end = Instant::now() + Duration::from_micros(writer.below(LONGEST_LIFE));
+        let mut child = sandbox.command(&[task]).spawn()?;
+        let end = Instant::now() + Duration::from_micros(writer.below(LONGEST_RUN));
         while Instant::now() < end {
-            writer.piece(&place)?;
+            writer.piece(&sandbox)?;
             std::thread::sleep(Duration::from_micros(500));
         }
         survived += u64::from(child.try_wait()?.is_some());
         child.kill()?;
         child.wait()?;
         if round % 100 == 99 {
-            place.check(writer.complete())?;
+            sandbox.check(writer.complete())?;
         }
     }
-    writer.lines(&place, 1)?;
-    place.check(writer.complete())?;
+    writer.lines(&sandbox, 1)?;
+    sandbox.check(writer.complete())?;
     let what = format!(
-        "{} killed, {survived} done before; {} lines, each stored once",
+        "{} killed, {survived} finished before; {} lines, each stored once",
         kills - survived,
         writer.complete()
     );

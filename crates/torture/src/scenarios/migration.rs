@@ -1,25 +1,25 @@
-//! A ledger of an older version is opened by processes that are killed, or find the disk full, while
-//! they migrate it; and backups of old versions are read and restored.
+//! A ledger of an older version is migrated by processes that are killed or find the disk full.
+//! Backups of old versions are read and restored.
 
 use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::old::{OLD, Old};
-use crate::place::{Place, files, in_namespace};
+use crate::old_ledgers::{OLD, Old};
 use crate::prng::Prng;
+use crate::sandbox::{Sandbox, files, in_namespace};
 use crate::strace::{self, Fault};
 use crate::{Effort, Outcome, Scenario, Setting};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "migration",
     faults: "F4",
-    what: "SIGKILL and full disks while ledgers of every older version are brought up to date",
+    what: "SIGKILL and full disks while ledgers of every older version are migrated",
     run,
 };
 
-/// Migrates on a disk with `SIZE` kilobytes; then on a large one. Leaves how each run ended.
+/// Migrates on a disk with `SIZE` kilobytes, then on a large one. Leaves the exit codes.
 const SCRIPT: &str = r#"
 set -u
 mount -t tmpfs -o size=SIZEk none data || exit 77
@@ -30,34 +30,34 @@ mkdir kept && cp data/ledger.db* kept/
 "#;
 
 fn run(setting: &Setting) -> Result<Outcome> {
-    let place = Place::new(setting)?;
+    let sandbox = Sandbox::new(setting)?;
     let mut prng = Prng::new(setting.seed);
     let (mut kills, mut old_ones) = (0, 0);
-    let mut look = |place: &Place, old: &Old| -> Result<()> {
+    let mut look = |sandbox: &Sandbox, old: &Old| -> Result<()> {
         kills += 1;
-        old_ones += u64::from(is_old(place)?);
-        check(place, old)
+        old_ones += u64::from(is_old(sandbox)?);
+        check(sandbox, old)
     };
     let rounds = (0..setting.times(8, 400)).zip(OLD.iter().cycle());
     for (_, old) in rounds {
-        put(&place, old)?;
-        let mut child = place.command(&["sync"]).spawn()?;
+        put(&sandbox, old)?;
+        let mut child = sandbox.command(&["sync"]).spawn()?;
         std::thread::sleep(Duration::from_micros(prng.below(60_000)));
         child.kill()?;
         child.wait()?;
-        look(&place, old).with_context(|| format!("{}: killed", old.name))?;
+        look(&sandbox, old).with_context(|| format!("{}: killed", old.name))?;
     }
     if strace::is_there() {
         for (number, call) in ["pwrite64", "fsync", "ftruncate"].into_iter().enumerate() {
             for old in some(setting, number) {
                 for when in setting.calls() {
-                    put(&place, old)?;
-                    let faulty = strace::run(&place, &["sync"], call, Fault::Kill, when)?;
+                    put(&sandbox, old)?;
+                    let faulty = strace::run(&sandbox, &["sync"], call, Fault::Kill, when)?;
                     if !faulty.was_hit {
                         break;
                     }
                     let about = || format!("{}: killed at {call} number {when}", old.name);
-                    look(&place, old).with_context(about)?;
+                    look(&sandbox, old).with_context(about)?;
                 }
             }
         }
@@ -73,59 +73,59 @@ fn run(setting: &Setting) -> Result<Outcome> {
     Ok(Outcome::Held { runs: kills + disks + OLD.len() as u64, what })
 }
 
-/// All old ledgers, or one of them.
+/// Returns all old ledgers, or one of them.
 fn some(setting: &Setting, number: usize) -> impl Iterator<Item = &'static Old> {
     let most = if setting.effort == Effort::Small { 1 } else { OLD.len() };
     OLD.iter().cycle().skip(number * 2).take(most)
 }
 
-fn put(place: &Place, old: &Old) -> Result<()> {
-    place.remove_ledger()?;
-    Ok(fs::write(place.ledger(), old.ledger())?)
+fn put(sandbox: &Sandbox, old: &Old) -> Result<()> {
+    sandbox.remove_ledger()?;
+    Ok(fs::write(sandbox.ledger(), old.ledger())?)
 }
 
-/// Whether it has to be brought up to date. Anything between old and new could not be read.
-fn is_old(place: &Place) -> Result<bool> {
-    let run = place.run(&["status"])?;
+/// Returns true if it still has to be migrated. A state between old and new is an error.
+fn is_old(sandbox: &Sandbox) -> Result<bool> {
+    let run = sandbox.run(&["status"])?;
     let is_old = run.code == Some(2) && run.stderr.contains("written by an older quipu");
     ensure!(is_old || run.code == Some(0), "neither old nor new: {run:?}");
     Ok(is_old)
 }
 
-/// The next sync completes it, and all of it is there.
-fn check(place: &Place, old: &Old) -> Result<()> {
-    place.json(&["sync"]).context("the next sync does not complete it")?;
-    let status = place.json(&["status"])?;
+/// Checks that the next sync completes the migration and that everything is there.
+fn check(sandbox: &Sandbox, old: &Old) -> Result<()> {
+    sandbox.json(&["sync"]).context("the next sync does not complete it")?;
+    let status = sandbox.json(&["status"])?;
     ensure!(status["ledger"]["schema"].as_u64() >= Some(5), "not migrated: {status}");
     ensure!(status["ledger"]["records"] == old.records, "records: {status}");
-    ensure!(status["ledger"]["unprojected"] == 0, "the projection is behind");
-    place.check_sound()?;
-    check_files(place, old, &[])
+    ensure!(status["ledger"]["unprojected"] == 0, "the projection is not up to date");
+    sandbox.check_sound()?;
+    check_files(sandbox, old, &[])
 }
 
-/// Every generation of every file comes back.
-fn check_files(place: &Place, old: &Old, more: &[&str]) -> Result<()> {
-    let to = place.at("restored");
+/// Checks that every generation of every file is restored.
+fn check_files(sandbox: &Sandbox, old: &Old, more: &[&str]) -> Result<()> {
+    let to = sandbox.at("restored");
     let restore = ["restore", "--all", "--to", "restored", "--generation", "all"];
-    place.json(&[&restore, more].concat())?;
-    ensure!(files(&to)? == files(&old.files())?, "other bytes came back");
+    sandbox.json(&[&restore, more].concat())?;
+    ensure!(files(&to)? == files(&old.files())?, "other bytes were restored");
     Ok(fs::remove_dir_all(to)?)
 }
 
-/// A backup is read as it is, and put in a ledger's place.
+/// Reads a backup, and restores it as a ledger.
 fn read_and_restore(setting: &Setting, old: &Old) -> Result<()> {
-    let place = Place::new(setting)?;
-    let backup = place.at("backup.db");
+    let sandbox = Sandbox::new(setting)?;
+    let backup = sandbox.at("backup.db");
     fs::write(&backup, old.backup())?;
-    let list = place.json(&["sessions", "--ledger", "backup.db"])?;
-    ensure!(list.is_object(), "no session is listed: {list}");
-    check_files(&place, old, &["--ledger", "backup.db"])?;
-    ensure!(fs::read(&backup)? == old.backup(), "it was written to");
-    place.json(&["backup", "--restore", "backup.db", "--yes"])?;
-    check(&place, old)
+    let list = sandbox.json(&["sessions", "--ledger", "backup.db"])?;
+    ensure!(list.is_object(), "no session was listed: {list}");
+    check_files(&sandbox, old, &["--ledger", "backup.db"])?;
+    ensure!(fs::read(&backup)? == old.backup(), "the backup was changed");
+    sandbox.json(&["backup", "--restore", "backup.db", "--yes"])?;
+    check(&sandbox, old)
 }
 
-/// How many disks there were, and how many were too small.
+/// Returns the number of disks, and how many were too small.
 fn full_disks(setting: &Setting) -> Result<(u64, u64)> {
     let (mut disks, mut refused) = (0, 0);
     let step = setting.times(700, 32).min(700);
@@ -137,21 +137,21 @@ fn full_disks(setting: &Setting) -> Result<(u64, u64)> {
         let mut size = ledger.len() as u64 / 1024 + 4;
         let most = size + 2000;
         while size < most {
-            let place = Place::new(setting)?;
-            fs::write(place.at("old.db"), &ledger)?;
+            let sandbox = Sandbox::new(setting)?;
+            fs::write(sandbox.at("old.db"), &ledger)?;
             let script = SCRIPT.replace("SIZE", &size.to_string());
-            let Some(run) = in_namespace(&place, &script)? else { return Ok((disks, refused)) };
+            let Some(run) = in_namespace(&sandbox, &script)? else { return Ok((disks, refused)) };
             ensure!(run.code == Some(0), "the script failed: {run:?}");
             let about = || format!("{} on a disk of {size} kB", old.name);
-            let read = |name: &str| fs::read_to_string(place.at(name));
-            let (code, told) = (read("code")?, read("err")?);
-            let is_told = told.contains("error: ") && told.contains("make room");
-            let is_full = code.trim() == "2" && is_told;
-            ensure!(is_full || code.trim() == "0", "{}: {code}: {told}", about());
+            let read = |name: &str| fs::read_to_string(sandbox.at(name));
+            let (code, stderr) = (read("code")?, read("err")?);
+            let is_reported = stderr.contains("error: ") && stderr.contains("free some space");
+            let is_full = code.trim() == "2" && is_reported;
+            ensure!(is_full || code.trim() == "0", "{}: {code}: {stderr}", about());
             refused += u64::from(is_full);
-            fs::remove_dir_all(place.data())?;
-            fs::rename(place.at("kept"), place.data())?;
-            check(&place, old).with_context(about)?;
+            fs::remove_dir_all(sandbox.data())?;
+            fs::rename(sandbox.at("kept"), sandbox.data())?;
+            check(&sandbox, old).with_context(about)?;
             disks += 1;
             size += step;
         }

@@ -1,8 +1,10 @@
-//! Everything at once: several processes append, collect, rebuild, forget, back up, examine and read
-//! one ledger, and are killed in between. A model remembers which appends were acknowledged and which
-//! sessions were forgotten.
+//! Everything at once: several processes append, collect, rebuild, forget, back up, check and read
+//! one ledger, and are killed in between. One more process rebuilds it in a loop. A model records
+//! which appends were acknowledged and which sessions were forgotten.
 //!
-//! No command may report an acknowledged session missing, and `doctor` may not report damage.
+//! No command may report an acknowledged session missing, or print an answer without everything that
+//! was acknowledged before it began, unless it warns that something is missing. `doctor` may not report
+//! damage.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,8 +17,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::place::{Place, Run};
 use crate::prng::Prng;
+use crate::sandbox::{Run, Sandbox};
 use crate::writer::Writer;
 use crate::{Outcome, Scenario, Setting};
 
@@ -30,28 +32,31 @@ pub(super) const SCENARIO: Scenario = Scenario {
 /// Processes that run at the same time.
 const WORKERS: u64 = 3;
 
-/// A command that is killed runs for less than this, in microseconds.
-const LONGEST_LIFE: u64 = 60_000;
+/// Limit for the running time of a killed command, in microseconds.
+const LONGEST_RUN: u64 = 60_000;
 
-/// One of so many commands is killed.
+/// One of this many commands is killed.
 const KILLED: u64 = 5;
 
+/// Lines that are collected before it begins, so that a rebuild takes a moment.
+const LINES: u64 = 3000;
+
 fn run(setting: &Setting) -> Result<Outcome> {
-    let place = Place::new(setting)?;
-    let mut writer = Writer::new(&place, setting.seed)?;
-    writer.lines(&place, 20)?;
-    place.json(&["sync"])?;
+    let sandbox = Sandbox::new(setting)?;
+    let mut writer = Writer::new(&sandbox, setting.seed)?;
+    writer.lines(&sandbox, LINES)?;
+    sandbox.json(&["sync"])?;
     let model = Model::default();
     let is_over = AtomicBool::new(false);
     let commands = setting.times(14, 150);
     let results = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..WORKERS)
             .map(|number| {
-                let (place, model, is_over) = (&place, &model, &is_over);
+                let (sandbox, model, is_over) = (&sandbox, &model, &is_over);
                 let prng = Prng::new(setting.seed.wrapping_mul(WORKERS).wrapping_add(number));
                 scope.spawn(move || {
                     let mut worker =
-                        Worker { place, model, prng, number, said: 0, own: Vec::new() };
+                        Worker { sandbox, model, prng, number, texts: 0, own: Vec::new() };
                     let done = worker.work(commands, is_over);
                     // One broken promise is enough.
                     if done.is_err() {
@@ -61,9 +66,10 @@ fn run(setting: &Setting) -> Result<Outcome> {
                 })
             })
             .collect();
+        let rebuilt = scope.spawn(|| rebuild(&sandbox, &is_over));
         let mut written = Ok(());
         while written.is_ok() && workers.iter().any(|worker| !worker.is_finished()) {
-            written = writer.piece(&place);
+            written = writer.piece(&sandbox);
             std::thread::sleep(Duration::from_millis(2));
         }
         let mut results = vec![written];
@@ -71,65 +77,83 @@ fn run(setting: &Setting) -> Result<Outcome> {
             Ok(done) => done,
             Err(_) => bail!("a worker panicked"),
         }));
+        is_over.store(true, Ordering::Relaxed);
+        results.push(rebuilt.join().unwrap_or_else(|_| bail!("the rebuilding thread panicked")));
         results
     });
     results.into_iter().collect::<Result<()>>()?;
-    check(&place, &model)?;
+    check(&sandbox, &model)?;
     let kills = model.kills.load(Ordering::Relaxed);
     let sessions = model.sessions();
     let forgotten = sessions.values().filter(|session| session.state == State::Forgotten).count();
     let entries: usize = sessions.values().map(|session| session.entries.len()).sum();
+    let [whole, partial] =
+        [&model.whole, &model.partial].map(|count| count.load(Ordering::Relaxed));
     let what = format!(
-        "{kills} kills; {entries} acknowledged entries in {} sessions, {forgotten} forgotten",
+        "{kills} kills; {entries} acknowledged entries in {} sessions, {forgotten} forgotten; \
+         {whole} answers were complete, {partial} warned that they were not",
         sessions.len()
     );
     Ok(Outcome::Held { runs: WORKERS * commands, what })
 }
 
-/// Looks at everything when all is quiet.
-fn check(place: &Place, model: &Model) -> Result<()> {
-    place.json(&["sync"])?;
-    let diagnosis = place.json(&["doctor", "--deep"]).context("at the end")?;
+/// Rebuilds the ledger in a loop.
+fn rebuild(sandbox: &Sandbox, is_over: &AtomicBool) -> Result<()> {
+    while !is_over.load(Ordering::Relaxed) {
+        let run = sandbox.run(&["rebuild"])?;
+        ensure!(run.code == Some(0), "`quipu rebuild`: {run:?}");
+    }
+    Ok(())
+}
+
+/// Checks everything after all commands have ended.
+fn check(sandbox: &Sandbox, model: &Model) -> Result<()> {
+    sandbox.json(&["sync"])?;
+    let diagnosis = sandbox.json(&["doctor", "--deep"]).context("at the end")?;
     ensure!(diagnosis["ok"] == true, "at the end: {diagnosis}");
-    place.check_sound()?;
-    place.check_restores()?;
-    place.json(&["restore", "--all", "--to", "last"])?;
-    let folder = place.at("last/native/agents/main/sessions");
+    sandbox.check_sound()?;
+    sandbox.check_restores()?;
+    sandbox.json(&["restore", "--all", "--to", "last"])?;
+    let folder = sandbox.at("last/native/agents/main/sessions");
     for (id, session) in &*model.sessions() {
         let file = folder.join(format!("{id}.jsonl"));
         if session.state == State::Forgotten {
-            ensure!(!file.exists(), "{id} was forgotten and is there");
+            ensure!(!file.exists(), "{id} was forgotten but exists");
             continue;
         }
         let text = fs::read_to_string(&file).with_context(|| format!("session {id}"))?;
         let mut texts: BTreeMap<&str, u64> = BTreeMap::new();
         let lines: Vec<Value> = text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
         for line in &lines {
-            if let Some(said) = line["message"]["content"].as_str() {
-                *texts.entry(said).or_default() += 1;
+            if let Some(text) = line["message"]["content"].as_str() {
+                *texts.entry(text).or_default() += 1;
             }
         }
-        for (entry, said) in &session.entries {
+        for (entry, text) in &session.entries {
             let ids = lines.iter().filter(|line| line["id"] == **entry).count();
-            ensure!(ids == 1, "entry {entry} of {id} is there {ids} times");
-            let times = texts.get(said.as_str()).copied().unwrap_or_default();
-            ensure!(times == 1, "{said} of {id} was appended {times} times");
+            ensure!(ids == 1, "entry {entry} of {id} exists {ids} times");
+            let times = texts.get(text.as_str()).copied().unwrap_or_default();
+            ensure!(times == 1, "{text} of {id} was appended {times} times");
         }
     }
     Ok(())
 }
 
-/// What was acknowledged.
+/// The acknowledged appends and sessions.
 #[derive(Debug, Default)]
 struct Model {
     sessions: Mutex<BTreeMap<String, Session>>,
     kills: AtomicU64,
+    /// The number of complete answers.
+    whole: AtomicU64,
+    /// The number of answers with a warning that something is missing.
+    partial: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Session {
     state: State,
-    /// Entries by id, and what they say, which no other entry says.
+    /// Entries by id, and their texts, which are unique.
     entries: Vec<(String, String)>,
 }
 
@@ -137,7 +161,7 @@ struct Session {
 enum State {
     #[default]
     Live,
-    /// It may be there or not.
+    /// The session may exist or not.
     Going,
     Forgotten,
 }
@@ -145,6 +169,13 @@ enum State {
 impl Model {
     fn sessions(&self) -> MutexGuard<'_, BTreeMap<String, Session>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the texts that were appended to a session so far.
+    fn texts(&self, id: &str) -> Vec<String> {
+        let sessions = self.sessions();
+        let entries = sessions.get(id).map(|session| session.entries.iter());
+        entries.into_iter().flatten().map(|(_, text)| text.clone()).collect()
     }
 
     fn is_live(&self, id: &str) -> bool {
@@ -158,15 +189,40 @@ impl Model {
     }
 }
 
+/// What an answer has to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// Every text of the session.
+    Texts,
+    /// The last text, once.
+    One,
+    /// A count of messages that is not below the number of texts.
+    Count,
+    /// The session's id.
+    Listed,
+}
+
+/// Builds the arguments of a command from a session id and the last text of the session.
+type Arguments<'a> = dyn Fn(&str, &str) -> Vec<String> + 'a;
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Returns true if a command failed because the projection is incomplete.
+fn is_behind(run: &Run) -> bool {
+    run.code == Some(2) && run.stderr.contains("are being rebuilt")
+}
+
 /// Runs one command after another.
 struct Worker<'a> {
-    place: &'a Place,
+    sandbox: &'a Sandbox,
     model: &'a Model,
     prng: Prng,
     number: u64,
-    /// How many things it has said.
-    said: u64,
-    /// Sessions that it alone forgets.
+    /// The number of texts appended so far.
+    texts: u64,
+    /// Sessions that only this worker forgets.
     own: Vec<String>,
 }
 
@@ -177,7 +233,7 @@ impl Worker<'_> {
             if is_over.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            match self.prng.below(20) {
+            match self.prng.below(24) {
                 0 => self.make()?,
                 1..=7 => self.append()?,
                 8 | 9 => self.plain(&["sync"])?,
@@ -190,31 +246,42 @@ impl Worker<'_> {
                 13 => self.plain(&["doctor"])?,
                 14 => self.plain(&["doctor", "--deep"])?,
                 15 => self.read(&["session", "leaf"])?,
-                16 => self.read(&["session", "context"])?,
-                17 => self.read(&["show"])?,
-                18 => self.read(&["tree"])?,
-                _ => self.read(&["session", "meta"])?,
+                16 => self.read(&["tree"])?,
+                17 => self.read(&["session", "meta"])?,
+                18 => self.compare(Answer::Texts, &|id, _| words(&["session", "context", id]))?,
+                19 => self.compare(Answer::Texts, &|id, _| words(&["show", id, "--full"]))?,
+                20 => {
+                    let jsonl = |id: &str, _: &str| words(&["export", id, "--format", "jsonl"]);
+                    self.compare(Answer::Texts, &jsonl)?;
+                }
+                21 => self.compare(Answer::One, &|_, last| words(&["search", "--exact", last]))?,
+                22 => self.compare(Answer::Count, &|id, _| {
+                    let of =
+                        format!("SELECT messages AS n FROM sessions WHERE session_id = '{id}'");
+                    words(&["sql", &of])
+                })?,
+                _ => self.compare(Answer::Listed, &|_, _| words(&["sessions", "--all"]))?,
             }
         }
         Ok(())
     }
 
-    /// Makes a session. It is not killed: its id would not be known.
+    /// Creates a session. It is not killed, because its id would be unknown.
     fn make(&mut self) -> Result<()> {
-        let made = self.place.json(&["session", "new"])?;
+        let made = self.sandbox.json(&["session", "new"])?;
         let id = made["session"].as_str().context("a session without an id")?.to_owned();
         self.model.sessions().insert(id.clone(), Session::default());
         self.own.push(id);
         Ok(())
     }
 
-    /// Appends to a session, again with the same key if it was killed.
+    /// Appends to a session, and repeats it with the same key if it was killed.
     fn append(&mut self) -> Result<()> {
         let Some(id) = self.pick() else { return Ok(()) };
-        self.said += 1;
-        let said = format!("worker {} says {}", self.number, self.said);
-        let key = format!("{}-{}", self.number, self.said);
-        let line = serde_json::json!({"role": "user", "content": said}).to_string();
+        self.texts += 1;
+        let text = format!("worker {} text {}.", self.number, self.texts);
+        let key = format!("{}-{}", self.number, self.texts);
+        let line = serde_json::json!({"role": "user", "content": text}).to_string();
         let arguments = ["session", "append", &id, "--key", &key];
         if self.is_killed() {
             self.kill(&arguments, &line)?;
@@ -227,17 +294,17 @@ impl Worker<'_> {
             .with_context(|| format!("an append was not acknowledged: {run:?}"))?;
         let entry = answer["id"].as_str().context("an entry without an id")?.to_owned();
         if let Some(session) = self.model.sessions().get_mut(&id) {
-            session.entries.push((entry, said));
+            session.entries.push((entry, text));
         }
         Ok(())
     }
 
-    /// Runs a command that is about no session.
+    /// Runs a command without a session.
     fn plain(&mut self, arguments: &[&str]) -> Result<()> {
         if self.is_killed() {
             return self.kill(arguments, "");
         }
-        let run = self.place.run(arguments)?;
+        let run = self.sandbox.run(arguments)?;
         ensure!(run.code == Some(0), "`quipu {}`: {run:?}", arguments.join(" "));
         Ok(())
     }
@@ -245,11 +312,41 @@ impl Worker<'_> {
     /// Reads a session.
     fn read(&mut self, command: &[&str]) -> Result<()> {
         let Some(id) = self.pick() else { return Ok(()) };
-        let run = self.place.run(&[command, &[id.as_str()]].concat())?;
+        let run = self.sandbox.run(&[command, &[id.as_str()]].concat())?;
         self.is_gone(&run, &id).map(|_| ())
     }
 
-    /// Forgets one of its own sessions, for good.
+    /// Compares the output of a command with what was acknowledged before.
+    fn compare(&mut self, answer: Answer, arguments: &Arguments<'_>) -> Result<()> {
+        let Some(id) = self.pick() else { return Ok(()) };
+        let texts = self.model.texts(&id);
+        let Some(last) = texts.last() else { return Ok(()) };
+        let mut arguments = arguments(&id, last);
+        if !arguments.iter().any(|argument| argument == "export") {
+            arguments.push("--json".to_owned());
+        }
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let run = self.sandbox.run(&arguments)?;
+        let is_partial = run.stderr.contains("not in the readable tables yet") || is_behind(&run);
+        let count = if is_partial { &self.model.partial } else { &self.model.whole };
+        count.fetch_add(1, Ordering::Relaxed);
+        if is_partial || !self.model.is_live(&id) {
+            return Ok(());
+        }
+        let has = match answer {
+            Answer::Texts => texts.iter().all(|text| run.stdout.contains(&format!("\"{text}\""))),
+            Answer::One => run.stdout.lines().count() == 1,
+            Answer::Count => {
+                let line: Value = serde_json::from_str(run.stdout.lines().next().unwrap_or("{}"))?;
+                line["n"].as_u64().is_some_and(|count| count >= texts.len() as u64)
+            }
+            Answer::Listed => run.stdout.contains(&id),
+        };
+        ensure!(has && run.code == Some(0), "session {id} has {texts:?}; {arguments:?}: {run:?}");
+        Ok(())
+    }
+
+    /// Forgets one of its own sessions.
     fn forget(&mut self) -> Result<()> {
         if self.own.len() < 2 {
             return self.make();
@@ -259,21 +356,24 @@ impl Worker<'_> {
         if self.is_killed() {
             self.kill(&["forget", &id, "--yes"], "")?;
         }
-        let run = self.place.run(&["forget", &id, "--yes"])?;
-        // The pages of readers that hold an older state are cleaned by the next command.
+        let run = self.sandbox.run(&["forget", &id, "--yes"])?;
+        // Pages of readers with an older snapshot are cleaned by the next command.
         let is_done = run.code == Some(0) || run.stderr.contains("gone from every table");
         ensure!(is_done, "`quipu forget`: {run:?}");
         self.model.set(&id, State::Forgotten);
         Ok(())
     }
 
-    /// Whether a session was forgotten before a command about it was done. Any other failure is a
-    /// broken promise.
+    /// Returns true if a session was forgotten before a command about it was done. Any other
+    /// failure is a broken promise.
     fn is_gone(&self, run: &Run, id: &str) -> Result<bool> {
         if run.code == Some(0) {
             return Ok(false);
         }
-        ensure!(!self.model.is_live(id), "session {id} was acknowledged: {run:?}");
+        ensure!(
+            is_behind(run) || !self.model.is_live(id),
+            "session {id} was acknowledged: {run:?}"
+        );
         Ok(true)
     }
 
@@ -294,13 +394,13 @@ impl Worker<'_> {
 
     /// Starts a command and kills it.
     fn kill(&mut self, arguments: &[&str], input: &str) -> Result<()> {
-        let mut command = self.place.command(arguments);
+        let mut command = self.sandbox.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
             let _ = stdin.write_all(input.as_bytes());
         }
-        std::thread::sleep(Duration::from_micros(self.prng.below(LONGEST_LIFE)));
+        std::thread::sleep(Duration::from_micros(self.prng.below(LONGEST_RUN)));
         child.kill()?;
         child.wait()?;
         self.model.kills.fetch_add(1, Ordering::Relaxed);
@@ -308,11 +408,11 @@ impl Worker<'_> {
     }
 
     fn feed(&self, arguments: &[&str], input: &str) -> Result<Run> {
-        let mut command = self.place.command(arguments);
+        let mut command = self.sandbox.command(arguments);
         command.stdin(Stdio::piped());
         let mut child = command.spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
-            // A command that fails early does not read it.
+            // A command that fails early does not read its input.
             let _ = stdin.write_all(input.as_bytes());
         }
         let output = child.wait_with_output()?;

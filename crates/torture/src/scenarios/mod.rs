@@ -1,4 +1,4 @@
-//! The kinds of faults: one file each, and one list of them.
+//! The scenarios: one file each, and one list of them.
 
 mod actions;
 mod backups;
@@ -16,7 +16,7 @@ mod targets;
 
 use crate::Scenario;
 
-/// All of them.
+/// All scenarios.
 pub const SCENARIOS: &[Scenario] = &[
     kills::SCENARIO,
     actions::SCENARIO,

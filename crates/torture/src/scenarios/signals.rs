@@ -1,24 +1,24 @@
-//! Commands are asked to stop (Ctrl-C, a service manager, a closed terminal) at any moment.
+//! Commands get SIGINT, SIGTERM or SIGHUP at random times.
 
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::place::Place;
+use crate::sandbox::Sandbox;
 use crate::writer::Writer;
 use crate::{Outcome, Scenario, Setting};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "signals",
     faults: "F44",
-    what: "SIGINT, SIGTERM and SIGHUP at random moments of every long command",
+    what: "SIGINT, SIGTERM and SIGHUP at random times of every long command",
     run,
 };
 
 const SIGNALS: [&str; 3] = ["INT", "TERM", "HUP"];
 
-/// What takes long enough to be stopped in the middle.
+/// Commands that run long enough to be stopped in the middle.
 const TASKS: [&[&str]; 8] = [
     &["sync"],
     &["rebuild"],
@@ -30,46 +30,49 @@ const TASKS: [&[&str]; 8] = [
     &["sessions", "--sync"],
 ];
 
-/// Commands are done in about this time, in microseconds; most signals come before that.
-const LONGEST_LIFE: u64 = 80_000;
+/// Usual running time of a command, in microseconds; most signals come before its end.
+const LONGEST_RUN: u64 = 80_000;
 
-/// A process that was asked to stop may take this long on a loaded machine.
+/// Limit for stopping after a signal, on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn run(setting: &Setting) -> Result<Outcome> {
-    let place = Place::new(setting)?;
-    let mut writer = Writer::new(&place, setting.seed)?;
+    let sandbox = Sandbox::new(setting)?;
+    let mut writer = Writer::new(&sandbox, setting.seed)?;
     let (mut runs, mut stopped) = (0, 0);
     for round in 0..setting.times(2, 40) {
         for task in TASKS {
             for signal in SIGNALS {
-                writer.piece(&place)?;
-                let mut child = place.command(task).spawn()?;
-                std::thread::sleep(Duration::from_micros(writer.below(LONGEST_LIFE)));
+                writer.piece(&sandbox)?;
+                let mut child = sandbox.command(task).spawn()?;
+                std::thread::sleep(Duration::from_micros(writer.below(LONGEST_RUN)));
                 let about = || format!("SIG{signal} to `quipu {}`", task.join(" "));
                 let was_running = send(&mut child, signal)?;
                 let status = end(&mut child).with_context(about)?;
-                // A signal without a handler ends the process and leaves no code. A command that
-                // was done, or a watch, which stops by itself, leaves 0. A search may find nothing.
+                // A signal without a handler ends the process without an exit code. A finished
+                // command, and a watch, which stops by itself, have 0. A search may have no hits.
                 let is_clean = matches!(status.code(), None | Some(0 | 1 | 130 | 143));
                 ensure!(is_clean, "{}: {status}", about());
                 stopped += u64::from(was_running);
                 runs += 1;
-                remove(&place);
+                remove(&sandbox);
             }
         }
         if round % 4 == 3 {
-            place.check(complete(&mut writer, &place)?)?;
+            sandbox.check(complete(&mut writer, &sandbox)?)?;
         }
     }
-    place.check(complete(&mut writer, &place)?)?;
+    sandbox.check(complete(&mut writer, &sandbox)?)?;
     ensure!(stopped > 0, "every command was done before its signal");
-    let what = format!("{stopped} stopped, {} done before; complete after", runs - stopped);
+    let what = format!(
+        "{stopped} stopped, {} finished before; complete after the next sync",
+        runs - stopped
+    );
     Ok(Outcome::Held { runs, what })
 }
 
-fn complete(writer: &mut Writer, place: &Place) -> Result<u64> {
-    writer.lines(place, 1)?;
+fn complete(writer: &mut Writer, sandbox: &Sandbox) -> Result<u64> {
+    writer.lines(sandbox, 1)?;
     Ok(writer.complete())
 }
 
@@ -96,8 +99,8 @@ fn end(child: &mut Child) -> Result<ExitStatus> {
     bail!("it did not stop within {} seconds", PATIENCE.as_secs())
 }
 
-/// Removes what commands have written beside the ledger.
-fn remove(place: &Place) {
-    let _ = std::fs::remove_file(place.at("stopped.db"));
-    let _ = std::fs::remove_dir_all(place.at("stopped"));
+/// Removes files that commands wrote next to the ledger.
+fn remove(sandbox: &Sandbox) {
+    let _ = std::fs::remove_file(sandbox.at("stopped.db"));
+    let _ = std::fs::remove_dir_all(sandbox.at("stopped"));
 }

@@ -1,9 +1,9 @@
-//! quipu is killed at each of its calls that change a file: while it creates a ledger, collects,
-//! seals, derives the projection again, checkpoints and trims.
+//! quipu is killed at each system call that changes a file: while it creates a ledger, collects,
+//! seals, rebuilds, checkpoints and trims.
 
 use anyhow::{Context as _, Result};
 
-use crate::half::HalfCollected;
+use crate::half_collected::HalfCollected;
 use crate::strace::{self, Fault};
 use crate::{Outcome, Scenario, Setting};
 
@@ -14,7 +14,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Calls that change a file.
+/// System calls that change a file.
 const CALLS: [&str; 5] = ["pwrite64", "fsync", "ftruncate", "rename", "unlink"];
 
 fn run(setting: &Setting) -> Result<Outcome> {
@@ -22,20 +22,20 @@ fn run(setting: &Setting) -> Result<Outcome> {
         return Ok(Outcome::Skipped("strace is not installed, or may not trace here".to_owned()));
     }
     let half = HalfCollected::new(setting, 5)?;
-    let HalfCollected { place, writer, .. } = &half;
+    let HalfCollected { sandbox, writer, .. } = &half;
     let mut runs = 0;
     for (task, is_new) in [("sync", true), ("sync", false), ("rebuild", false)] {
         for call in CALLS {
             for when in setting.calls() {
                 half.reset(is_new)?;
-                let faulty = strace::run(place, &[task], call, Fault::Kill, when)?;
+                let faulty = strace::run(sandbox, &[task], call, Fault::Kill, when)?;
                 let about = || format!("{task} killed at {call} number {when}");
                 if !faulty.was_hit {
-                    faulty.run.check_told().with_context(about)?;
+                    faulty.run.check_reported().with_context(about)?;
                     break;
                 }
                 runs += 1;
-                place.check(writer.complete()).with_context(about)?;
+                sandbox.check(writer.complete()).with_context(about)?;
             }
         }
     }

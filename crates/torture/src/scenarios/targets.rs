@@ -1,5 +1,5 @@
-//! Files are restored and exported to folders that others put things into: links to elsewhere, files
-//! and folders in the way, a folder that is swapped for a link, a process that is killed.
+//! Restores and exports to folders with obstacles: links to elsewhere, files and folders with the
+//! same names, a folder that is swapped for a link, a process that is killed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use rustix::fs::{CWD, Mode, RenameFlags};
 
-use crate::place::{Place, files};
+use crate::sandbox::{Sandbox, files};
 use crate::writer::Writer;
 use crate::{Outcome, Scenario, Setting};
 
@@ -22,7 +22,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// What stands in the way of a restored file.
+/// An obstacle at the path of a restored file.
 #[derive(Debug, Clone, Copy)]
 enum Plant {
     LinkToFolder,
@@ -33,7 +33,7 @@ enum Plant {
     Pipe,
 }
 
-/// What is planted, and where.
+/// Obstacles, and their paths.
 const PLANTS: [(Plant, &str); 9] = [
     (Plant::LinkToFolder, "claude-code"),
     (Plant::LinkToFolder, "claude-code/projects/-home-alice-shop"),
@@ -46,7 +46,7 @@ const PLANTS: [(Plant, &str); 9] = [
     (Plant::Pipe, "openclaw/agents/main/sessions/first.jsonl"),
 ];
 
-/// What sessions are exported as, and a folder on the way to their files.
+/// Export formats, and a folder on the path to their files.
 const EXPORTS: [(&str, Option<&str>); 7] = [
     ("md", None),
     ("html", None),
@@ -58,119 +58,118 @@ const EXPORTS: [(&str, Option<&str>); 7] = [
 ];
 
 fn run(setting: &Setting) -> Result<Outcome> {
-    let place = Place::new(setting)?;
-    let mut writer = Writer::new(&place, setting.seed)?;
-    writer.lines(&place, 40)?;
-    place.json(&["sync"])?;
-    fs::create_dir(place.at("outside"))?;
-    fs::write(place.at("outside/theirs"), "theirs")?;
-    place.json(&["restore", "--all", "--to", "whole"])?;
-    let whole = files(&place.at("whole"))?;
+    let sandbox = Sandbox::new(setting)?;
+    let mut writer = Writer::new(&sandbox, setting.seed)?;
+    writer.lines(&sandbox, 40)?;
+    sandbox.json(&["sync"])?;
+    fs::create_dir(sandbox.at("outside"))?;
+    fs::write(sandbox.at("outside/theirs"), "theirs")?;
+    sandbox.json(&["restore", "--all", "--to", "whole"])?;
+    let whole = files(&sandbox.at("whole"))?;
     let mut runs = 0;
     for (plant, name) in PLANTS {
-        planted(&place, plant, name, &whole).with_context(|| format!("{plant:?} at {name}"))?;
+        planted(&sandbox, plant, name, &whole).with_context(|| format!("{plant:?} at {name}"))?;
         runs += 1;
     }
     for (format, folder) in EXPORTS {
-        runs += exported(&place, format, folder).with_context(|| format!("export {format}"))?;
+        runs += exported(&sandbox, format, folder).with_context(|| format!("export {format}"))?;
     }
     for _ in 0..setting.times(3, 150) {
-        swapped(&place, &whole).context("a folder that is swapped for a link")?;
+        swapped(&sandbox, &whole).context("a folder that is swapped for a link")?;
         runs += 1;
     }
     for _ in 0..setting.times(8, 300) {
         let life = Duration::from_micros(writer.below(40_000));
-        killed(&place, life, &whole).context("a restore that is killed")?;
+        killed(&sandbox, life, &whole).context("a restore that is killed")?;
         runs += 1;
     }
-    place.check(writer.complete())?;
-    let what =
-        format!("{runs} targets; nothing written outside, complete once nothing is in the way");
+    sandbox.check(writer.complete())?;
+    let what = format!("{runs} targets; nothing written outside, complete without obstacles");
     Ok(Outcome::Held { runs, what })
 }
 
-/// Removes what earlier runs restored.
-fn fresh(place: &Place) -> Result<PathBuf> {
-    let out = place.at("out");
+/// Removes the restored files of earlier runs.
+fn fresh(sandbox: &Sandbox) -> Result<PathBuf> {
+    let out = sandbox.at("out");
     let _ = fs::remove_dir_all(&out);
     fs::create_dir(&out)?;
     Ok(out)
 }
 
-fn check_outside(place: &Place) -> Result<()> {
-    let found = files(&place.at("outside"))?;
+fn check_outside(sandbox: &Sandbox) -> Result<()> {
+    let found = files(&sandbox.at("outside"))?;
     let expected = BTreeMap::from([(PathBuf::from("theirs"), b"theirs".to_vec())]);
     ensure!(found == expected, "written outside: {:?}", found.keys());
     Ok(())
 }
 
-/// Restores until it works, and compares everything.
-fn check_complete(place: &Place, whole: &BTreeMap<PathBuf, Vec<u8>>) -> Result<()> {
-    let report = place.json(&["restore", "--all", "--to", "out"])?;
+/// Restores until it succeeds, and compares everything.
+fn check_complete(sandbox: &Sandbox, whole: &BTreeMap<PathBuf, Vec<u8>>) -> Result<()> {
+    let report = sandbox.json(&["restore", "--all", "--to", "out"])?;
     let there = report["files"].as_u64().unwrap_or(0) + report["there"].as_u64().unwrap_or(0);
     ensure!(there == whole.len() as u64, "{there} of {} files: {report}", whole.len());
-    check_outside(place)
+    check_outside(sandbox)
 }
 
-/// Compares what stands under its own name. Temporary files of a killed process are hidden.
+/// Compares files under their own names. Temporary files of a killed process are hidden.
 fn check_files(out: &Path, whole: &BTreeMap<PathBuf, Vec<u8>>) -> Result<()> {
     for (path, bytes) in files(out)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let is_whole = whole.get(&path) == Some(&bytes);
-        ensure!(is_whole || name.starts_with(".quipu-"), "{} is not whole", path.display());
+        ensure!(is_whole || name.starts_with(".quipu-"), "{} is incomplete", path.display());
     }
     Ok(())
 }
 
 fn planted(
-    place: &Place,
+    sandbox: &Sandbox,
     plant: Plant,
     name: &str,
     whole: &BTreeMap<PathBuf, Vec<u8>>,
 ) -> Result<()> {
-    let at = fresh(place)?.join(name);
+    let at = fresh(sandbox)?.join(name);
     fs::create_dir_all(at.parent().context("a name")?)?;
     match plant {
-        Plant::LinkToFolder => symlink(place.at("outside"), &at)?,
-        Plant::LinkToFile => symlink(place.at("outside/theirs"), &at)?,
-        Plant::LinkToNothing => symlink(place.at("outside/nothing"), &at)?,
+        Plant::LinkToFolder => symlink(sandbox.at("outside"), &at)?,
+        Plant::LinkToFile => symlink(sandbox.at("outside/theirs"), &at)?,
+        Plant::LinkToNothing => symlink(sandbox.at("outside/nothing"), &at)?,
         Plant::File => fs::write(&at, "theirs")?,
         Plant::Folder => fs::create_dir(&at)?,
         Plant::Pipe => rustix::fs::mkfifoat(CWD, &at, Mode::RWXU)?,
     }
-    let run = place.run(&["restore", "--all", "--to", "out", "--json"])?;
-    run.check_told()?;
-    ensure!(run.code == Some(2), "nothing was missing: {run:?}");
+    let run = sandbox.run(&["restore", "--all", "--to", "out", "--json"])?;
+    run.check_reported()?;
+    ensure!(run.code == Some(2), "nothing was reported as missing: {run:?}");
     let report: serde_json::Value = serde_json::from_str(&run.stdout)?;
-    let skipped = report["skipped"].as_array().context("what was skipped")?;
+    let skipped = report["skipped"].as_array().context("no list of skipped files")?;
     let below = whole.keys().filter(|path| path.starts_with(name)).count();
     ensure!(skipped.len() == below, "{below} files are in the way: {report}");
-    ensure!(report["files"] == whole.len() - below, "the others did not come back: {report}");
-    check_outside(place)?;
+    ensure!(report["files"] == whole.len() - below, "the others were not restored: {report}");
+    check_outside(sandbox)?;
     match plant {
         Plant::Folder => fs::remove_dir(&at)?,
         _ => fs::remove_file(&at)?,
     }
-    check_complete(place, whole)?;
-    check_files(&place.at("out"), whole)
+    check_complete(sandbox, whole)?;
+    check_files(&sandbox.at("out"), whole)
 }
 
-/// Plants a link under the name of each file and of the folder, with and without `--force`.
-fn exported(place: &Place, format: &str, folder: Option<&str>) -> Result<u64> {
-    let _ = fs::remove_dir_all(place.at("plain"));
-    place.json(&["export", "--all", "--format", format, "--to", "plain"])?;
+/// Plants a link at the path of each file and of the folder, with and without `--force`.
+fn exported(sandbox: &Sandbox, format: &str, folder: Option<&str>) -> Result<u64> {
+    let _ = fs::remove_dir_all(sandbox.at("plain"));
+    sandbox.json(&["export", "--all", "--format", format, "--to", "plain"])?;
     let mut names: Vec<(PathBuf, &str)> =
-        files(&place.at("plain"))?.into_keys().map(|path| (path, "outside/theirs")).collect();
+        files(&sandbox.at("plain"))?.into_keys().map(|path| (path, "outside/theirs")).collect();
     names.extend(folder.map(|folder| (PathBuf::from(folder), "outside")));
     let mut runs = 0;
     for (name, to) in names {
         for force in [&["--force"][..], &[]] {
-            let at = fresh(place)?.join(&name);
+            let at = fresh(sandbox)?.join(&name);
             fs::create_dir_all(at.parent().context("a name")?)?;
-            symlink(place.at(to), &at)?;
+            symlink(sandbox.at(to), &at)?;
             let arguments = ["export", "--all", "--format", format, "--to", "out"];
-            place.run(&[&arguments[..], force].concat())?.check_told()?;
-            check_outside(place)?;
+            sandbox.run(&[&arguments[..], force].concat())?.check_reported()?;
+            check_outside(sandbox)?;
             ensure!(at.is_symlink(), "{} was replaced", name.display());
             runs += 1;
         }
@@ -179,12 +178,12 @@ fn exported(place: &Place, format: &str, folder: Option<&str>) -> Result<u64> {
 }
 
 /// Restores while another process exchanges a folder and a link.
-fn swapped(place: &Place, whole: &BTreeMap<PathBuf, Vec<u8>>) -> Result<()> {
-    let out = fresh(place)?;
+fn swapped(sandbox: &Sandbox, whole: &BTreeMap<PathBuf, Vec<u8>>) -> Result<()> {
+    let out = fresh(sandbox)?;
     let folder = out.join("openclaw/agents/main/sessions");
     let link = out.join("link");
     fs::create_dir_all(&folder)?;
-    symlink(place.at("outside"), &link)?;
+    symlink(sandbox.at("outside"), &link)?;
     let is_done = AtomicBool::new(false);
     let run = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -192,28 +191,28 @@ fn swapped(place: &Place, whole: &BTreeMap<PathBuf, Vec<u8>>) -> Result<()> {
                 let _ = rustix::fs::renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE);
             }
         });
-        let run = place.run(&["restore", "--all", "--to", "out"]);
+        let run = sandbox.run(&["restore", "--all", "--to", "out"]);
         is_done.store(true, Ordering::Relaxed);
         run
     })?;
-    run.check_told()?;
-    check_outside(place)?;
+    run.check_reported()?;
+    check_outside(sandbox)?;
     if folder.is_symlink() {
         fs::remove_file(&folder)?;
         fs::rename(&link, &folder)?;
     } else {
         fs::remove_file(&link)?;
     }
-    check_complete(place, whole)?;
+    check_complete(sandbox, whole)?;
     check_files(&out, whole)
 }
 
-fn killed(place: &Place, life: Duration, whole: &BTreeMap<PathBuf, Vec<u8>>) -> Result<()> {
-    let out = fresh(place)?;
-    let mut child = place.command(&["restore", "--all", "--to", "out"]).spawn()?;
+fn killed(sandbox: &Sandbox, life: Duration, whole: &BTreeMap<PathBuf, Vec<u8>>) -> Result<()> {
+    let out = fresh(sandbox)?;
+    let mut child = sandbox.command(&["restore", "--all", "--to", "out"]).spawn()?;
     std::thread::sleep(life);
     child.kill()?;
     child.wait()?;
     check_files(&out, whole)?;
-    check_complete(place, whole)
+    check_complete(sandbox, whole)
 }

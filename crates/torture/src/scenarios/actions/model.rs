@@ -1,4 +1,4 @@
-//! A home whose files change at random, and what its ledger must give back.
+//! A home whose files change at random, and what its ledger must restore.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -10,36 +10,39 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::Setting;
-use crate::place::{Place, files};
 use crate::prng::Prng;
+use crate::sandbox::{Sandbox, files};
 
 const CLAUDE: &str = ".claude/projects/-home-alice-shop";
 const OPENCLAW: &str = ".openclaw/agents/main/sessions";
 
-/// Files of each agent. Actions rename and copy only among those of one agent.
+/// Files of each agent. Renames and copies stay within one agent.
 const FILES_PER_AGENT: u64 = 4;
 
-/// Complete syncs between two looks at everything that was ever stored.
+/// Complete syncs between two checks of everything that was ever stored.
 const SYNCS_PER_HISTORY: u64 = 20;
 
-/// A killed process lives at most this long, in microseconds.
-const LONGEST_LIFE: u64 = 40_000;
+/// Limit for the running time of a killed process, in microseconds.
+const LONGEST_RUN: u64 = 40_000;
 
-/// How much of a file's head and of the bytes before its cursor quipu compares before it reads on.
+/// Bytes at the beginning of a file that quipu compares before it reads new lines.
 const HEAD: usize = 1024;
+
+/// Bytes before the cursor that quipu compares before it reads new lines.
 const MARKER: usize = 256;
 
-/// A home, its ledger, and what that ledger must hold.
+/// A home, its ledger, and what that ledger must contain.
 pub(super) struct Model {
-    place: Place,
+    sandbox: Sandbox,
     prng: Prng,
-    /// How many lines were made. Each is unlike all others.
+    /// The number of lines made so far. Each line is unique.
     lines: u64,
-    /// How often a file's time was set. Each time is new.
+    /// The number of file times set so far. Each time is new.
     ticks: u64,
-    /// By inode, what quipu may have read last: at the last complete sync, or at one killed since.
+    /// By inode, the contents that quipu may have read last: at the last complete sync, or at a
+    /// killed one.
     read: BTreeMap<u64, Vec<Vec<u8>>>,
-    /// What a file held at some complete sync.
+    /// The contents that a file had at any complete sync.
     stored: Vec<Vec<u8>>,
     pub(super) killed: u64,
     pub(super) actions: u64,
@@ -47,11 +50,11 @@ pub(super) struct Model {
 
 impl Model {
     pub(super) fn new(setting: &Setting, seed: u64) -> Result<Model> {
-        let place = Place::new(setting)?;
-        fs::create_dir_all(place.home().join(CLAUDE))?;
-        fs::create_dir_all(place.home().join(OPENCLAW))?;
+        let sandbox = Sandbox::new(setting)?;
+        fs::create_dir_all(sandbox.home().join(CLAUDE))?;
+        fs::create_dir_all(sandbox.home().join(OPENCLAW))?;
         Ok(Model {
-            place,
+            sandbox,
             prng: Prng::new(seed),
             lines: 0,
             ticks: 0,
@@ -81,7 +84,7 @@ impl Model {
     }
 
     fn path(&self, file: u64) -> PathBuf {
-        self.place.home().join(name(file))
+        self.sandbox.home().join(name(file))
     }
 
     fn line(&mut self, file: u64) -> Vec<u8> {
@@ -106,7 +109,7 @@ impl Model {
         line.into_bytes()
     }
 
-    /// Does something to one file, or creates it.
+    /// Changes or creates one file.
     fn act(&mut self) -> Result<()> {
         self.actions += 1;
         let file = self.prng.below(2 * FILES_PER_AGENT);
@@ -155,13 +158,13 @@ impl Model {
         self.tick(&path)
     }
 
-    /// Another file of the same agent.
+    /// Returns another file of the same agent.
     fn neighbour(&mut self, file: u64) -> u64 {
         let first = file - file % FILES_PER_AGENT;
         first + (file + 1 + self.prng.below(FILES_PER_AGENT - 1)) % FILES_PER_AGENT
     }
 
-    /// What an agent might write in place of `old`.
+    /// Returns what an agent might write instead of `old`.
     fn changed(&mut self, file: u64, old: &[u8]) -> Vec<u8> {
         let mut lines: Vec<Vec<u8>> =
             old.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
@@ -181,20 +184,20 @@ impl Model {
 
     /// Renames another file over it.
     fn replace(&self, path: &Path, bytes: &[u8]) -> Result<()> {
-        let other = self.place.at("replacement");
+        let other = self.sandbox.at("replacement");
         fs::write(&other, bytes)?;
         Ok(fs::rename(other, path)?)
     }
 
-    /// Sets a time that no file had before: clocks are coarse.
+    /// Sets a file time that was not used before, because clocks are coarse.
     fn tick(&mut self, path: &Path) -> Result<()> {
         self.ticks += 1;
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000 + self.ticks);
         Ok(File::options().write(true).open(path)?.set_modified(time)?)
     }
 
-    /// Replaces files in which a change could not be seen: an edit in the middle that comes
-    /// together with an append (docs/reliability.md, "Not promised").
+    /// Replaces files whose change quipu cannot detect: an edit in the middle together with an
+    /// append (docs/reliability.md, "Not promised").
     fn make_visible(&mut self) -> Result<()> {
         for file in 0..2 * FILES_PER_AGENT {
             let path = self.path(file);
@@ -209,11 +212,11 @@ impl Model {
         Ok(())
     }
 
-    /// Starts a sync or a rebuild and kills it at a random moment.
+    /// Starts a sync or a rebuild and kills it at a random time.
     fn killed_sync(&mut self) -> Result<()> {
         let task = if self.prng.below(8) == 0 { "rebuild" } else { "sync" };
-        let mut child = self.place.command(&[task]).spawn()?;
-        std::thread::sleep(Duration::from_micros(self.prng.below(LONGEST_LIFE)));
+        let mut child = self.sandbox.command(&[task]).spawn()?;
+        std::thread::sleep(Duration::from_micros(self.prng.below(LONGEST_RUN)));
         child.kill()?;
         child.wait()?;
         self.killed += 1;
@@ -223,9 +226,9 @@ impl Model {
         Ok(())
     }
 
-    /// Syncs, and compares every file with what comes back.
+    /// Syncs, and compares every file with its restored copy.
     fn sync(&mut self) -> Result<()> {
-        self.place.json(&["sync"])?;
+        self.sandbox.json(&["sync"])?;
         let restored = self.restored(&[])?;
         self.read.clear();
         for (file, (inode, bytes)) in self.contents()? {
@@ -235,45 +238,45 @@ impl Model {
                 1,
             );
             let found = restored.get(Path::new(&name));
-            ensure!(found == Some(&bytes), "{name} did not come back");
+            ensure!(found == Some(&bytes), "{name} was not restored");
             self.read.entry(inode).or_default().push(bytes.clone());
             self.stored.push(bytes);
         }
         Ok(())
     }
 
-    /// Checks that all that was ever stored is still there, and that nothing is read twice.
+    /// Checks that everything ever stored is still there, and that nothing is read twice.
     fn check_history(&mut self) -> Result<()> {
         self.make_visible()?;
         self.sync()?;
-        let again = self.place.json(&["sync"])?;
+        let again = self.sandbox.json(&["sync"])?;
         ensure!(again["bytes_read"] == 0 && again["records_added"] == 0, "read again: {again}");
         let generations = self.restored(&["--generation", "all"])?;
         for stored in &self.stored {
             let is_kept = generations.values().any(|bytes| bytes.starts_with(stored));
-            ensure!(is_kept, "what a file held at an earlier sync is lost ({} B)", stored.len());
+            ensure!(is_kept, "an earlier content of a file is lost ({} B)", stored.len());
         }
-        self.place.check_sound()
+        self.sandbox.check_sound()
     }
 
     fn restored(&self, options: &[&str]) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
-        let to = self.place.at("restored");
+        let to = self.sandbox.at("restored");
         let command = ["restore", "--all", "--to", "restored"];
-        // A ledger without any source has nothing to restore.
-        let run = self.place.run(&[&command[..], options].concat())?;
+        // A ledger without a source has nothing to restore.
+        let run = self.sandbox.run(&[&command[..], options].concat())?;
         ensure!(matches!(run.code, Some(0 | 1)), "restore failed: {run:?}");
         let found = files(&to)?;
         let _ = fs::remove_dir_all(to);
         Ok(found)
     }
 
-    /// Inode and bytes of each file that is there.
+    /// Returns inode and contents of each existing file.
     fn contents(&self) -> Result<BTreeMap<u64, (u64, Vec<u8>)>> {
         let mut contents = BTreeMap::new();
         for file in 0..2 * FILES_PER_AGENT {
             let path = self.path(file);
             let Ok(bytes) = fs::read(&path) else { continue };
-            let inode = fs::metadata(&path).context("a file that was just read")?.ino();
+            let inode = fs::metadata(&path).context("cannot stat a file that was just read")?.ino();
             contents.insert(file, (inode, bytes));
         }
         Ok(contents)
@@ -292,7 +295,7 @@ fn name(file: u64) -> String {
     }
 }
 
-/// True if a file that held `then` holds `now` and looks as if it had only grown.
+/// Returns true if a file changed from `then` to `now` but looks as if it had only grown.
 fn is_hidden(then: &[u8], now: &[u8]) -> bool {
     let ends = |bytes: &[u8]| {
         let head = bytes.get(..then.len().min(HEAD)).map(<[u8]>::to_vec);

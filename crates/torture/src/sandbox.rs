@@ -1,5 +1,5 @@
-//! A private home, a ledger beside it, the binary that runs there, and the check that everything
-//! ends with.
+//! A private home, its ledger, the binary that runs there, and the check at the end of every
+//! scenario.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -12,14 +12,14 @@ use serde_json::Value;
 
 use crate::Setting;
 
-/// A folder that is removed at the end.
+/// A temporary folder with a home and a ledger.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Sandbox {
     quipu: PathBuf,
     folder: tempfile::TempDir,
 }
 
-/// How a program ended, and what it printed.
+/// The exit code and output of a program.
 #[derive(Debug)]
 pub(crate) struct Run {
     /// `None` if a signal ended it.
@@ -38,39 +38,39 @@ impl Run {
         })
     }
 
-    /// It did what it was told, or said in a sentence why not.
-    pub(crate) fn check_told(&self) -> Result<()> {
+    /// Checks that the command succeeded or printed an error.
+    pub(crate) fn check_reported(&self) -> Result<()> {
         match self.code {
             Some(0) => Ok(()),
             Some(2) => {
-                let is_told = self.stderr.lines().any(|line| line.starts_with("error: "));
-                ensure!(is_told, "it failed and did not say why: {self:?}");
+                let is_reported = self.stderr.lines().any(|line| line.starts_with("error: "));
+                ensure!(is_reported, "it failed without an error message: {self:?}");
                 Ok(())
             }
-            _ => bail!("it neither worked nor said why not: {self:?}"),
+            _ => bail!("it neither succeeded nor failed with an error: {self:?}"),
         }
     }
 
-    /// True if the program did not even start: its libraries could not be loaded.
+    /// Returns true if the program did not start, because its libraries could not be loaded.
     pub(crate) fn is_not_started(&self) -> bool {
         self.code == Some(127)
     }
 }
 
-impl Place {
-    pub(crate) fn new(setting: &Setting) -> Result<Place> {
+impl Sandbox {
+    pub(crate) fn new(setting: &Setting) -> Result<Sandbox> {
         let parent = setting.work.clone().unwrap_or_else(std::env::temp_dir);
         let folder = tempfile::Builder::new()
             .prefix("quipu-torture-")
             .tempdir_in(&parent)
             .with_context(|| format!("cannot create a folder in {}", parent.display()))?;
-        let place = Place { quipu: setting.quipu.clone(), folder };
-        fs::create_dir(place.home())?;
-        fs::create_dir(place.data())?;
-        Ok(place)
+        let sandbox = Sandbox { quipu: setting.quipu.clone(), folder };
+        fs::create_dir(sandbox.home())?;
+        fs::create_dir(sandbox.data())?;
+        Ok(sandbox)
     }
 
-    /// A path in it.
+    /// Returns a path in the folder.
     pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -79,7 +79,7 @@ impl Place {
         self.at("home")
     }
 
-    /// The folder of the ledger.
+    /// Returns the folder of the ledger.
     pub(crate) fn data(&self) -> PathBuf {
         self.at("data")
     }
@@ -92,12 +92,12 @@ impl Place {
         &self.quipu
     }
 
-    /// The binary, with nothing in its environment but this place.
+    /// Returns the binary, with only this home and ledger in its environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         self.prepare(Command::new(&self.quipu), arguments)
     }
 
-    /// The same, started by another program: its options, a path, then quipu.
+    /// Returns the same, started by another program: its options, a path, then quipu.
     pub(crate) fn command_under(
         &self,
         program: &str,
@@ -116,7 +116,7 @@ impl Place {
         command
     }
 
-    /// Gives a command this place as its home.
+    /// Sets the environment of a command to this home and ledger.
     pub(crate) fn environment(&self, command: &mut Command) {
         let path = std::env::var_os("PATH").unwrap_or_default();
         command
@@ -134,12 +134,12 @@ impl Place {
         Run::of(&mut self.command(arguments))
     }
 
-    /// Runs a command that has to work, and reads the first line of its JSON.
+    /// Runs a command that must succeed, and parses the first line of its JSON.
     pub(crate) fn json(&self, arguments: &[&str]) -> Result<Value> {
         let run = self.run(&[arguments, &["--json"]].concat())?;
         ensure!(run.code == Some(0), "`quipu {}` failed: {run:?}", arguments.join(" "));
         let line = run.stdout.lines().next().unwrap_or_default();
-        serde_json::from_str(line).with_context(|| format!("no JSON: {run:?}"))
+        serde_json::from_str(line).with_context(|| format!("not JSON: {run:?}"))
     }
 
     /// Removes the ledger, as if nothing had been collected.
@@ -149,27 +149,27 @@ impl Place {
         Ok(())
     }
 
-    /// Syncs, and checks all that is promised: it works again, the file is sound, every source
-    /// comes back byte for byte, and every one of so many complete lines is stored once.
+    /// Syncs, and checks every promise: the sync succeeds, the file is intact, every source is
+    /// restored byte for byte, and each of `lines` complete lines is stored once.
     pub(crate) fn check(&self, lines: u64) -> Result<()> {
         self.json(&["sync"]).context("after the fault")?;
         self.check_without_sync(lines)
     }
 
-    /// The same of a ledger that is up to date.
+    /// Checks the same for a ledger that is up to date.
     pub(crate) fn check_without_sync(&self, lines: u64) -> Result<()> {
         let status = self.json(&["status"])?;
         let records = status["ledger"]["records"].as_u64();
         ensure!(records == Some(lines), "{records:?} records of {lines} lines");
-        ensure!(status["ledger"]["unprojected"] == 0, "the projection is behind");
+        ensure!(status["ledger"]["unprojected"] == 0, "the projection is not up to date");
         self.check_sound()?;
         self.check_restores()
     }
 
-    /// A backup looks at every page and every collected byte before it gets its name.
+    /// Makes a backup, which checks every page and every stored byte.
     pub(crate) fn check_sound(&self) -> Result<()> {
         let copy = self.at("checked.db");
-        self.json(&["backup", "checked.db"]).context("the ledger is not sound")?;
+        self.json(&["backup", "checked.db"]).context("the ledger is damaged")?;
         fs::remove_file(copy)?;
         Ok(())
     }
@@ -183,7 +183,7 @@ impl Place {
             let root = self.home().join(folder);
             for (path, bytes) in files(&root)? {
                 let found = restored.get(&Path::new(format).join(&path));
-                ensure!(found == Some(&bytes), "{} did not come back", path.display());
+                ensure!(found == Some(&bytes), "{} was not restored", path.display());
             }
         }
         fs::remove_dir_all(&to)?;
@@ -191,7 +191,7 @@ impl Place {
     }
 }
 
-/// Every file below a folder, by relative path.
+/// Returns every file below a folder, by relative path.
 pub(crate) fn files(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -223,9 +223,9 @@ pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A script in a mount namespace of its own, so that what it mounts is gone when it ends. `None` if
-/// the system does not allow that.
-pub(crate) fn in_namespace(place: &Place, script: &str) -> Result<Option<Run>> {
+/// Runs a script in its own mount namespace, so that its mounts end with it. Returns `None` if the
+/// system does not allow that.
+pub(crate) fn in_namespace(sandbox: &Sandbox, script: &str) -> Result<Option<Run>> {
     let allowed = |options: &[&str]| {
         Command::new("unshare")
             .args(options)
@@ -240,7 +240,7 @@ pub(crate) fn in_namespace(place: &Place, script: &str) -> Result<Option<Run>> {
     };
     let mut command = Command::new("unshare");
     command.args(options).args([OsStr::new("sh"), OsStr::new("-c"), OsStr::new(script)]);
-    place.environment(&mut command);
-    command.env("QUIPU", place.quipu());
+    sandbox.environment(&mut command);
+    command.env("QUIPU", sandbox.quipu());
     Ok(Some(Run::of(&mut command)?))
 }

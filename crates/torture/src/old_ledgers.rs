@@ -1,5 +1,5 @@
-//! Ledgers of older versions. Those that an old release wrote, and those that its statements made of
-//! one: see the README beside them.
+//! Ledgers of older versions: some were written by an old release, some were made from those by its
+//! SQL statements. The README next to the fixtures has the details.
 
 use std::path::{Path, PathBuf};
 
@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 pub struct Old {
     /// Its version and shape.
     pub name: &'static str,
-    /// Its version of truth.
+    /// Its truth version.
     pub version: i64,
-    /// How many records are in it, those of the journal not counted.
+    /// The number of records in it, without those of the journal.
     pub records: u64,
-    /// The folder of what it gives back.
+    /// The folder of the files that it restores.
     files: &'static str,
     packed: &'static [u8],
 }
 
-/// Below this folder are the fixtures.
+/// The folder of the fixtures.
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../ledger/tests/fixtures");
 
 macro_rules! old {
@@ -45,12 +45,12 @@ pub const OLD: &[Old] = &[
 ];
 
 impl Old {
-    /// The bytes of the ledger.
+    /// Returns the bytes of the ledger.
     pub fn ledger(&self) -> Vec<u8> {
         zstd::decode_all(self.packed).unwrap_or_default()
     }
 
-    /// The bytes of a backup of it: the same pages, in a file that is written without a log.
+    /// Returns the bytes of a backup of it: the same pages, marked as written without a log.
     pub fn backup(&self) -> Vec<u8> {
         let mut bytes = self.ledger();
         if let Some(versions) = bytes.get_mut(18..20) {
@@ -59,7 +59,7 @@ impl Old {
         bytes
     }
 
-    /// The folder of what it gives back, every generation of every file.
+    /// Returns the folder of the files that it restores, every generation of every file.
     pub fn files(&self) -> PathBuf {
         Path::new(FIXTURES).join(self.files)
     }
