@@ -154,11 +154,44 @@ pub enum Kind<'a> {
     CronRun(CronRun<'a>),
     /// The definitions of all scheduled jobs, from one file.
     CronJobs(Vec<CronJob>),
+    /// A message of a sub-agent, or to one, that its parent's file repeats. Its calls are counted
+    /// in the sub-agent's own session.
+    Relayed,
+    /// A step of the agent's queue: text that the human typed while the agent worked goes in or
+    /// comes out. It is no node of the tree; another entry may repeat the text as a prompt.
+    Queue,
     /// Bookkeeping of a known type; all that matters is in `says`.
     Note,
     /// A type that this version does not know. Stored, counted and shown as unknown.
     #[default]
     Unknown,
+}
+
+impl Kind<'_> {
+    /// Returns the word that the ledger stores.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Kind::Message => "message",
+            Kind::Header => "header",
+            Kind::ModelChange => "model_change",
+            Kind::ThinkingLevel(_) => "thinking_level",
+            Kind::Compaction(_) => "compaction",
+            Kind::BranchSummary { .. } => "branch_summary",
+            Kind::Custom { .. } => "custom",
+            Kind::Label { .. } => "label",
+            Kind::ContextEdit { .. } => "context_edit",
+            Kind::Reset { .. } => "reset",
+            Kind::Leaf { .. } => "leaf",
+            Kind::Prompt => "prompt",
+            Kind::Document => "document",
+            Kind::CronRun(_) => "cron_run",
+            Kind::CronJobs(_) => "cron_jobs",
+            Kind::Relayed => "relayed",
+            Kind::Queue => "queue",
+            Kind::Note => "bookkeeping",
+            Kind::Unknown => "unknown",
+        }
+    }
 }
 
 /// The content of a compaction entry.
@@ -390,6 +423,8 @@ pub struct Marks {
     pub is_side: bool,
     /// True where the human stopped the agent.
     pub is_interrupt: bool,
+    /// True if an extension wrote it to the model in the human's place.
+    pub is_extension: bool,
     /// True for a prompt that waits in the agent's queue. When the agent reads it, another entry
     /// may repeat the text.
     pub is_queued: bool,

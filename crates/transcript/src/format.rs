@@ -2,7 +2,7 @@
 //! one line in [`FORMATS`]; discovery, collecting, `quipu formats` and the contract tests read only
 //! this list.
 
-use crate::context::Rules;
+use crate::context::Reader;
 use crate::entry::Entry;
 use crate::formats::{claude_code::ClaudeCode, native::Native, openclaw::OpenClaw};
 use crate::index::Index;
@@ -69,8 +69,18 @@ pub trait Format: Sync {
         None
     }
 
-    /// Returns the rules that select the model's context.
-    fn rules(&self) -> Rules;
+    /// Returns the reader that selects a model's context; `None` while there is none for this
+    /// format. Its sessions can then be read and searched, but not forked.
+    ///
+    /// ```
+    /// use quipu_transcript::format::by_name;
+    ///
+    /// let openclaw = by_name("openclaw").and_then(|format| format.context());
+    /// assert!(openclaw.is_some_and(|reader| reader.has_native_lines()));
+    /// ```
+    fn context(&self) -> Option<Reader> {
+        None
+    }
 
     /// Returns the files that it reads, for people: pairs of pattern and meaning.
     fn reads(&self) -> &'static [(&'static str, &'static str)];
@@ -219,7 +229,7 @@ impl Part {
     }
 
     /// Returns the stable name that is stored and printed.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Part::Transcript => "transcript",
             Part::Agent => "agent",

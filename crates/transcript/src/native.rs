@@ -2,6 +2,7 @@
 //! are written. An entry that later readers could not decode is refused, with the reason.
 
 mod check;
+mod entry;
 mod lines;
 
 use std::borrow::Cow;
@@ -10,6 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::json::object::{Json, Object, text};
 use crate::time::Timestamp;
+pub use entry::Entry;
 pub use lines::{header, id_in, mirror, thinking_level_in, with_parent};
 
 /// An entry of more bytes than this is refused, because readers do not decode longer records whole.

@@ -1,7 +1,7 @@
 //! Shortens the strings of a JSON line while it comes in pieces, so that a line of any length can be
 //! looked at: ids, types and calls stay whole wherever they stand in it.
 //!
-//! Knows strings and escapes only; whether the line is JSON at all is left to whoever reads it.
+//! Knows strings and escapes only. Never checks whether the line is JSON: the decoder does that.
 
 use crate::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 
@@ -17,11 +17,11 @@ enum Place {
     /// Between strings.
     #[default]
     Outside,
-    /// In a string of which so many bytes are kept.
+    /// Inside a string. Holds the number of bytes kept of it.
     Inside(usize),
     /// Behind a backslash.
     Escape(usize),
-    /// In the digits of a `\u` escape, of which so many are left.
+    /// In the digits of a `\u` escape. Holds the bytes kept and the number of digits left.
     Digits(usize, u8),
     /// In the part of a string that is cut off.
     Cut,

@@ -188,7 +188,6 @@ fn bookkeeping_types_are_notes() {
         "file-history-snapshot",
         "summary",
         "attachment",
-        "queue-operation",
         "pr-link",
         "worktree-state",
         "bridge-session",

@@ -1,6 +1,10 @@
-//! Tests the promises of every format in `FORMATS`, with the fixtures under its name.
+//! Tests the promises of every format in `FORMATS`, with the fixtures under its name. An invented
+//! format, which is not shipped, shows that one file is all that a new one takes.
 
 #![expect(clippy::unwrap_used, reason = "a fixture that cannot be read fails the test")]
+
+#[path = "contract/acme.rs"]
+mod acme;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -9,12 +13,46 @@ use proptest::prelude::*;
 
 use quipu_transcript::entry::Kind;
 use quipu_transcript::format::{Claim, FORMATS, Format, Framing, Node, Part, by_name};
+use quipu_transcript::story::{ItemKind, Piece, tell};
 use quipu_transcript::{names, record};
+
+use acme::Acme;
+
+/// Returns every format that is shipped, and the invented one.
+fn formats() -> impl Iterator<Item = &'static dyn Format> {
+    let invented: &'static dyn Format = &Acme;
+    FORMATS.iter().copied().chain([invented])
+}
+
+#[test]
+fn a_new_format_is_one_file() {
+    let path = b"sessions/0a1b2c3d.jsonl";
+    let fixture =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/acme/sessions/0a1b2c3d.jsonl");
+    let bytes = std::fs::read(fixture).unwrap();
+    let origin = Acme.origin(path);
+    let mut told = Vec::new();
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let problems = record::read(&Acme, &origin, line, &mut |entry| {
+            let item = tell(&Acme, entry);
+            if matches!(item.kind, ItemKind::Message)
+                && let [Piece::Words(words)] = &*item.pieces
+            {
+                told.push(words.to_string());
+            }
+        });
+        assert_eq!(problems, []);
+    }
+    assert_eq!(told, ["Which shelf is empty?", "I look.", "The third one."]);
+    // Without a context reader its sessions are read, but not forked.
+    assert!(Acme.context().is_none());
+    assert!(FORMATS.iter().all(|format| format.context().is_some()));
+}
 
 #[test]
 fn names_are_unique_and_stable() {
     let mut seen = HashSet::new();
-    for format in FORMATS {
+    for format in formats() {
         let name = format.name();
         assert!(seen.insert(name), "{name} twice");
         assert!(
@@ -22,7 +60,8 @@ fn names_are_unique_and_stable() {
                 .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'),
             "{name}"
         );
-        assert_eq!(by_name(name).map(Format::name), Some(name));
+        let is_shipped = name != Acme.name();
+        assert_eq!(by_name(name).map(Format::name), is_shipped.then_some(name));
         assert!(!format.title().is_empty() && format.version() > 0, "{name}");
     }
     assert!(by_name("no-such-format").is_none());
@@ -30,7 +69,7 @@ fn names_are_unique_and_stable() {
 
 #[test]
 fn every_format_says_where_and_what_it_reads() {
-    for format in FORMATS {
+    for format in formats() {
         assert!(!format.reads().is_empty(), "{}", format.name());
         assert!(
             format
@@ -92,7 +131,7 @@ fn origin_is_stable_and_agrees_with_the_claim() {
 
 #[test]
 fn two_fixtures_of_one_session_differ_only_in_archive_or_part() {
-    for format in FORMATS {
+    for format in formats() {
         let mut seen = HashSet::new();
         for_each_fixture(|of, path, _| {
             let origin = of.origin(path);
@@ -200,7 +239,7 @@ fn r8_secrets_are_denied_by_every_format() {
         "projects/-home-a/",
         "projects/-home-a/0f/tool-results/",
     ];
-    for format in FORMATS {
+    for format in formats() {
         for secret in secrets {
             for place in places {
                 for below in ["", "/x.jsonl", "/deeper/x.jsonl"] {
@@ -222,7 +261,7 @@ fn r8_secrets_are_denied_by_every_format() {
 
 #[test]
 fn r8_nothing_outside_the_allow_list_is_opened() {
-    for format in FORMATS {
+    for format in formats() {
         for path in [
             "../x.jsonl",
             "agents/../x.jsonl",
@@ -248,7 +287,7 @@ fn r8_nothing_outside_the_allow_list_is_opened() {
 
 #[test]
 fn odd_paths_never_panic() {
-    for format in FORMATS {
+    for format in formats() {
         for path in [
             &b""[..],
             b"/",
@@ -281,7 +320,7 @@ proptest! {
     fn any_path_is_answered(path in proptest::collection::vec(any::<u8>(), 0..60), place in 0usize..4) {
         let place: &[u8] = [&b""[..], b"agents/", b"agents/main/sessions/", b"projects/-a/"][place];
         let path = [place, &path].concat();
-        for format in FORMATS {
+        for format in formats() {
             let claim = format.claim(&path, Node::File);
             prop_assert_eq!(names::is_denied(&path), claim == Claim::Deny);
             let _ = (format.claim(&path, Node::Directory), format.origin(&path));
@@ -372,7 +411,7 @@ fn for_each_fixture(mut look: impl FnMut(&'static dyn Format, &[u8], &[u8])) {
 }
 
 fn for_each_fixture_path(mut look: impl FnMut(&'static dyn Format, &[u8], &Path)) {
-    for format in FORMATS {
+    for format in formats() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(format.name());
         // Files at the top describe the fixtures and are none.
         let mut files = files_under(&root);
@@ -380,7 +419,7 @@ fn for_each_fixture_path(mut look: impl FnMut(&'static dyn Format, &[u8], &Path)
         assert!(!files.is_empty(), "{} has no fixtures", format.name());
         for file in files {
             let path = file.strip_prefix(&root).unwrap().to_str().unwrap().replace('\\', "/");
-            look(*format, path.as_bytes(), &file);
+            look(format, path.as_bytes(), &file);
         }
     }
 }

@@ -13,20 +13,48 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::plan::{self, Plan, Step};
+use super::reader::Rules;
 use super::row::{self, Kind, ModelId, Models, Parent, Row};
 use super::tree::Tree;
 use crate::entry::{self, Block, Entry};
 use crate::format::{Format, Origin, Part};
 use crate::formats::claude_code::ClaudeCode;
-pub(super) use answer::{ClaudeStep, Response, end, put};
+use answer::{Assembler, ClaudeStep};
+
+/// The rules of Claude Code.
+pub(super) struct ClaudeRules;
+
+impl Rules for ClaudeRules {
+    fn name(&self) -> &'static str {
+        "ClaudeCode"
+    }
+
+    fn row(&self, line: &str, number: usize, models: &mut Models) -> Option<Row> {
+        row(line, number, models)
+    }
+
+    fn tree(&self, rows: &[Row]) -> Tree {
+        tree(rows)
+    }
+
+    fn plan(
+        &self,
+        rows: &[Row],
+        models: &Models,
+        _: &Tree,
+        leaf: Option<usize>,
+        path: &[usize],
+    ) -> Plan {
+        plan(rows, models, leaf, path)
+    }
+}
 
 /// The fields of a line that the plan needs.
 #[derive(Debug)]
-pub(super) struct Piece {
+struct Piece {
     who: Who,
     /// The response that the line is a block of.
     response: Option<Box<str>>,
-    pub(super) model: Option<ModelId>,
     calls: Vec<Box<str>>,
     results: Vec<Box<str>>,
     /// For a boundary: the first preserved line, and the last line before the boundary.
@@ -48,20 +76,18 @@ fn origin() -> Origin {
     Origin::of(Part::Transcript, "")
 }
 
-pub(super) fn row(line: &str, number: usize, models: &mut Models) -> Option<Row> {
+fn row(line: &str, number: usize, models: &mut Models) -> Option<Row> {
     let entry = ClaudeCode.decode(&origin(), row::clean(line).as_bytes()).ok()?;
     let boxed = |text: &Cow<'_, str>| Box::<str>::from(&**text);
     let mut piece = Piece {
         who: who(&entry),
         response: entry.response.as_ref().map(|response| boxed(&response.id)),
-        model: None,
         calls: Vec::new(),
         results: Vec::new(),
         preserved: None,
     };
-    if piece.who == Who::Assistant {
-        piece.model = Some(models.add(Some("anthropic"), entry.model.as_deref()));
-    }
+    let is_answer = piece.who == Who::Assistant;
+    let model = is_answer.then(|| models.add(Some("anthropic"), entry.model.as_deref()));
     for block in &entry.blocks {
         match block {
             Block::ToolCall(call) => piece.calls.extend(call.id.as_ref().map(boxed)),
@@ -85,7 +111,7 @@ pub(super) fn row(line: &str, number: usize, models: &mut Models) -> Option<Row>
         line: number,
         id: entry.id.as_ref().map(boxed),
         parent,
-        kind: Kind::Claude(Box::new(piece)),
+        kind: Kind::Own { model, row: Box::new(piece) },
         is_side: entry.marks.is_sidechain,
     })
 }
@@ -109,12 +135,19 @@ fn who(entry: &Entry<'_>) -> Who {
 
 fn piece(row: &Row) -> Option<&Piece> {
     match &row.kind {
-        Kind::Claude(piece) => Some(piece),
+        Kind::Own { row, .. } => row.downcast_ref(),
         _ => None,
     }
 }
 
-pub(super) fn tree(rows: &[Row]) -> Tree {
+fn model(row: &Row) -> Option<ModelId> {
+    match row.kind {
+        Kind::Own { model, .. } => model,
+        _ => None,
+    }
+}
+
+fn tree(rows: &[Row]) -> Tree {
     let who = |row: &Row| piece(row).map_or(Who::Hidden, |piece| piece.who);
     let is_entry: Vec<bool> = rows.iter().map(|row| who(row) != Who::Hidden).collect();
     let by_id = by_id(rows);
@@ -143,9 +176,10 @@ fn by_id(rows: &[Row]) -> HashMap<&str, usize> {
     named.filter_map(|(index, row)| Some((row.id.as_deref()?, index))).collect()
 }
 
-pub(super) fn plan(rows: &[Row], models: &Models, leaf: Option<usize>, path: &[usize]) -> Plan {
+fn plan(rows: &[Row], models: &Models, leaf: Option<usize>, path: &[usize]) -> Plan {
     let mut model = None;
-    let mut steps = Steps { rows, out: VecDeque::new(), done: vec![false; rows.len()] };
+    let done = vec![false; rows.len()];
+    let mut steps = Steps { rows, out: VecDeque::new(), what: VecDeque::new(), done };
     let mut groups: HashMap<&str, Vec<usize>> = HashMap::new();
     let mut results: HashMap<&str, usize> = HashMap::new();
     let mut on_path = vec![false; rows.len()];
@@ -190,7 +224,7 @@ pub(super) fn plan(rows: &[Row], models: &Models, leaf: Option<usize>, path: &[u
             steps.add(index, what);
             continue;
         }
-        model = piece.model;
+        model = rows.get(index).and_then(self::model);
         if steps.is_done(index) {
             continue;
         }
@@ -211,12 +245,16 @@ pub(super) fn plan(rows: &[Row], models: &Models, leaf: Option<usize>, path: &[u
         }
     }
     let leaf = leaf.and_then(|row| rows.get(row)).map(Row::name);
-    Plan::new(leaf, model.and_then(|model| models.get(model)).cloned(), "off".into(), steps.out)
+    let model = model.and_then(|model| models.get(model)).cloned();
+    Plan::new(leaf, model, "off".into(), steps.out)
+        .with_assembler(Box::new(Assembler::new(steps.what)))
 }
 
 struct Steps<'a> {
     rows: &'a [Row],
     out: VecDeque<Step>,
+    /// The purpose of each step.
+    what: VecDeque<ClaudeStep>,
     done: Vec<bool>,
 }
 
@@ -233,7 +271,8 @@ impl Steps<'_> {
         if std::mem::replace(done, true) {
             return false;
         }
-        self.out.push_back(Step { line: row.line, what: plan::StepKind::Claude(what), id: None });
+        self.out.push_back(Step { line: row.line, what: plan::StepKind::Own, id: None });
+        self.what.push_back(what);
         true
     }
 }

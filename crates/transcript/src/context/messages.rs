@@ -11,16 +11,16 @@ use crate::time::Timestamp;
 
 /// The state that messages are made with.
 #[derive(Debug, Default)]
-pub(super) struct Maker {
+pub(crate) struct Maker {
     /// Names of the called tools by call id, for results without a tool name.
     names: HashMap<String, String>,
     /// True if custom messages have the role name of version 2.
-    pub(super) has_hooks: bool,
+    pub(crate) has_hooks: bool,
 }
 
 impl Maker {
     /// Adds the message of a `message` line, or of a line that is itself a message.
-    pub(super) fn message(
+    pub(crate) fn message(
         &mut self,
         line: &str,
         is_bare: bool,
@@ -46,7 +46,7 @@ impl Maker {
     }
 
     /// Adds a message that passed the quick check.
-    pub(super) fn quick(&mut self, message: Message, out: &mut Vec<Message>) {
+    pub(crate) fn quick(&mut self, message: Message, out: &mut Vec<Message>) {
         if let Seen::Calls { calls, .. } = &message.seen {
             self.names.extend(calls.iter().cloned());
         }
@@ -54,7 +54,7 @@ impl Maker {
     }
 
     /// Adds a message of any shape. A message without a role is not shown to a model.
-    pub(super) fn speak(
+    pub(crate) fn speak(
         &mut self,
         message: Json<'_>,
         edit: Option<&RawValue>,
@@ -149,7 +149,7 @@ impl Maker {
     }
 
     /// Adds a compaction: its system prompt, if it has one, and its summary.
-    pub(super) fn compaction(&self, line: &str, edit: Option<&RawValue>, out: &mut Vec<Message>) {
+    pub(crate) fn compaction(&self, line: &str, edit: Option<&RawValue>, out: &mut Vec<Message>) {
         let Some(line) = Object::read(line) else { return };
         if edit.is_some_and(|edit| edit.get() == "null") {
             return;
@@ -163,7 +163,7 @@ impl Maker {
         finish(&line, message, out);
     }
 
-    pub(super) fn branch_summary(
+    pub(crate) fn branch_summary(
         &self,
         line: &str,
         edit: Option<&RawValue>,
@@ -181,7 +181,7 @@ impl Maker {
         finish(&line, message, out);
     }
 
-    pub(super) fn custom(&self, line: &str, edit: Option<&RawValue>, out: &mut Vec<Message>) {
+    pub(crate) fn custom(&self, line: &str, edit: Option<&RawValue>, out: &mut Vec<Message>) {
         let Some(line) = Object::read(line) else { return };
         let mut message = Object::default();
         message.put("role", &"custom");
@@ -228,7 +228,7 @@ fn finish(line: &Object<'_>, mut message: Object<'_>, out: &mut Vec<Message>) {
 }
 
 /// Returns a time, text or number, in milliseconds.
-pub(super) fn time_of(value: &RawValue) -> Option<i64> {
+pub(crate) fn time_of(value: &RawValue) -> Option<i64> {
     match text(value) {
         Some(text) => millis(&text),
         None => Timestamp::from_number(value.get().parse().ok()?).map(|time| time.0),

@@ -6,50 +6,39 @@
 //! context, and nothing here recurses.
 //!
 //! Messages are returned in pi's shapes, exactly as written wherever the record already has them.
-//! [`Rules`] selects the agent whose reader is followed; deliberate differences between those
-//! readers and ours are listed in docs/store.md. [`pairing`] is a separate step after it.
+//! A [`Reader`] follows the rules of one agent; its format supplies it. Deliberate differences
+//! between the agents' own readers and ours are listed in docs/store.md. [`pairing`] is a separate
+//! step after it.
 
 mod apart;
 mod claude;
 mod layout;
 mod look;
-mod messages;
+pub(crate) mod messages;
 mod openclaw;
 pub mod pairing;
 mod pi;
-mod plan;
-mod row;
+pub(crate) mod plan;
+pub(crate) mod reader;
+pub(crate) mod row;
 mod shapes;
-mod tree;
+pub(crate) mod tree;
 mod window;
 mod written;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::json::object::{Object, list, text};
 pub use layout::{Laid, LaidFile, Layout};
 pub use plan::Plan;
+pub use reader::Reader;
 pub use row::Model;
 use row::{Kind, Models, Row};
 use tree::Tree;
 pub use written::{
     AGAIN, FOOTHOLD, GOES_ON, Head, MADE, OWN_ID, OWN_LINE, Writer, line_time, own_header,
 };
-
-/// The agent whose reader is followed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rules {
-    /// pi 0.87: the last line is the leaf, a line without a parent is a root of its own, and lines
-    /// of unknown types are on the path.
-    Pi,
-    /// OpenClaw 2026.7.1, with the `reset` of later releases: `leaf` lines move the leaf, side
-    /// lines never become it, a line without a parent field follows the leaf, and lines of unknown
-    /// types are skipped.
-    OpenClaw,
-    /// Claude Code: the chain of parents from the last message, with the pieces of one response
-    /// joined.
-    ClaudeCode,
-}
 
 /// The leaf to start from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +83,25 @@ impl Message {
     pub fn json(&self) -> &str {
         self.json.get()
     }
+
+    /// Returns the message's role, for example `user`, `assistant` or `toolResult`.
+    pub fn role(&self) -> String {
+        let message = Object::read(self.json());
+        message.and_then(|message| Some(message.text("role")?.into_owned())).unwrap_or_default()
+    }
+
+    /// Returns the message's text: its blocks of text, one after the other.
+    pub fn text(&self) -> String {
+        let Some(message) = Object::read(self.json()) else { return String::new() };
+        let Some(content) = message.get("content") else { return String::new() };
+        if let Some(text) = text(content) {
+            return text.into_owned();
+        }
+        let blocks = list(content).unwrap_or_default().into_iter();
+        blocks
+            .filter_map(|block| Some(Object::read(block.get())?.text("text")?.into_owned()))
+            .collect()
+    }
 }
 
 /// The facts about a message that pairing needs, so that it is not decoded again.
@@ -118,7 +126,7 @@ enum Seen {
 /// The lines of a session, reduced to what its tree needs.
 #[derive(Debug)]
 pub struct Session {
-    rules: Rules,
+    reader: Reader,
     rows: Vec<Row>,
     models: Models,
     lines: usize,
@@ -126,17 +134,14 @@ pub struct Session {
 
 impl Session {
     /// Returns a session without lines.
-    pub fn new(rules: Rules) -> Session {
-        Session { rules, rows: Vec::new(), models: Models::default(), lines: 0 }
+    pub fn new(reader: Reader) -> Session {
+        Session { reader, rows: Vec::new(), models: Models::default(), lines: 0 }
     }
 
     /// Adds the next line. A line that is not JSON is counted and otherwise ignored, as in the
     /// agents' readers.
     pub fn push(&mut self, line: &str) {
-        let row = match self.rules {
-            Rules::ClaudeCode => claude::row(line, self.lines, &mut self.models),
-            Rules::Pi | Rules::OpenClaw => row::read(line, self.lines, &mut self.models),
-        };
+        let row = self.reader.rules().row(line, self.lines, &mut self.models);
         self.rows.extend(row);
         self.lines += 1;
     }
@@ -144,12 +149,12 @@ impl Session {
     /// Adds many lines at once.
     pub fn extend(&mut self, lines: &[&str]) {
         let numbered: Vec<(usize, &str)> = (self.lines..).zip(lines.iter().copied()).collect();
-        let rules = self.rules;
+        let reader = self.reader;
         let parts = apart::map(
             &numbered,
             |(_, line)| line.len(),
             |lines| {
-                let mut part = Session::new(rules);
+                let mut part = Session::new(reader);
                 for (number, line) in lines {
                     part.lines = *number;
                     part.push(line);
@@ -184,19 +189,15 @@ impl Session {
             At::Entry(id) => Some(tree.find(&self.rows, id)?),
         };
         let path = tree.path(leaf);
-        Some(match self.rules {
-            Rules::ClaudeCode => claude::plan(&self.rows, &self.models, leaf, &path),
-            Rules::Pi | Rules::OpenClaw => {
-                plan::of_path(&self.rows, &self.models, &tree, leaf, &path)
-            }
-        })
+        Some(self.reader.rules().plan(&self.rows, &self.models, &tree, leaf, &path))
     }
 
     /// Returns the plan for the leaf if no earlier line can change it: a compaction or a reset is
     /// on the path, and these lines hold the entries that it keeps and the model. The flag is false
-    /// if the thinking level is set by an earlier line.
+    /// if the thinking level is set by an earlier line. `None` for a reader without
+    /// [`Reader::plain_types`].
     pub fn plan_of_the_end(&self) -> Option<(Plan, bool)> {
-        if self.rules == Rules::ClaudeCode {
+        if self.reader.plain_types().is_empty() {
             return None;
         }
         let tree = self.tree();
@@ -221,17 +222,13 @@ impl Session {
     }
 
     fn tree(&self) -> Tree {
-        match self.rules {
-            Rules::Pi => pi::tree(&self.rows),
-            Rules::OpenClaw => openclaw::tree(&self.rows),
-            Rules::ClaudeCode => claude::tree(&self.rows),
-        }
+        self.reader.rules().tree(&self.rows)
     }
 }
 
 /// Returns the context of a session that is in memory.
-pub fn context(rules: Rules, lines: &[&str], at: At<'_>) -> Option<Context> {
-    let mut session = Session::new(rules);
+pub fn context(reader: Reader, lines: &[&str], at: At<'_>) -> Option<Context> {
+    let mut session = Session::new(reader);
     session.extend(lines);
     let plan = session.plan(at)?;
     Some(plan.fill(&|number| lines.get(number).copied()))

@@ -15,7 +15,7 @@ pub(super) fn tree(rows: &[Row]) -> Tree {
     let mut scan = Scan::new(rows.len());
     for (index, row) in rows.iter().enumerate() {
         match &row.kind {
-            Kind::Header(_) | Kind::Nothing | Kind::Claude(_) => {}
+            Kind::Header(_) | Kind::Nothing | Kind::Own { .. } => {}
             Kind::Leaf(leaf) => scan.move_leaf(row, index, leaf),
             Kind::Unknown => scan.see_through(row, index),
             _ if is_linear => scan.chain(row, index),

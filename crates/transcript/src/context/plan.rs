@@ -1,6 +1,7 @@
 //! Lists the lines that make up a context, and the purpose of each.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
 
 use serde_json::value::RawValue;
 
@@ -8,7 +9,7 @@ use super::messages::Maker;
 use super::row::{self, Kind, Model, Models, Role, Row};
 use super::tree::Tree;
 use super::window;
-use super::{Context, Message, apart, claude, look, shapes};
+use super::{Context, Message, apart, look, shapes};
 use crate::json::object::Object;
 
 /// The lines that a context is made from. Call [`Plan::next_line`] and pass its text to
@@ -21,21 +22,30 @@ pub struct Plan {
     edits: HashMap<String, Box<RawValue>>,
     /// Calls among the entries that a reset keeps.
     kept_calls: HashSet<String>,
-    /// The response that is being assembled.
-    pub(super) response: Option<claude::Response>,
+    /// Makes messages from the lines of [`StepKind::Own`].
+    assembler: Option<Box<dyn Assemble>>,
+}
+
+/// A maker of messages for a reader with rows of its own.
+pub(crate) trait Assemble: fmt::Debug + Send + Sync {
+    /// Adds the next line of the plan. A message may wait for the lines after it.
+    fn put(&mut self, line: &str, maker: &mut Maker, out: &mut Vec<Message>);
+
+    /// Adds the message that still waits, if there is one.
+    fn end(&mut self, maker: &mut Maker, out: &mut Vec<Message>);
 }
 
 /// One line and its purpose.
 #[derive(Debug)]
-pub(super) struct Step {
-    pub(super) line: usize,
-    pub(super) what: StepKind,
+pub(crate) struct Step {
+    pub(crate) line: usize,
+    pub(crate) what: StepKind,
     /// The entry's id, if an edit may refer to it.
-    pub(super) id: Option<String>,
+    pub(crate) id: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StepKind {
+pub(crate) enum StepKind {
     /// An edit of another entry.
     Edit,
     Message {
@@ -49,7 +59,8 @@ pub(super) enum StepKind {
     Custom,
     BranchSummary,
     Compaction,
-    Claude(claude::ClaudeStep),
+    /// A line that the reader's own [`Assemble`] makes messages from.
+    Own,
 }
 
 impl Step {
@@ -63,7 +74,7 @@ impl Step {
 }
 
 impl Plan {
-    pub(super) fn new(
+    pub(crate) fn new(
         leaf: Option<String>,
         model: Option<Model>,
         thinking_level: String,
@@ -75,8 +86,14 @@ impl Plan {
             maker: Maker::default(),
             edits: HashMap::new(),
             kept_calls: HashSet::new(),
-            response: None,
+            assembler: None,
         }
+    }
+
+    /// Returns the plan with a maker for lines of [`StepKind::Own`].
+    pub(crate) fn with_assembler(mut self, assembler: Box<dyn Assemble>) -> Plan {
+        self.assembler = Some(assembler);
+        self
     }
 
     /// Sets the thinking level that applies unless the lines set another.
@@ -146,8 +163,10 @@ impl Plan {
             StepKind::Custom => self.maker.custom(line, edit, out),
             StepKind::BranchSummary => self.maker.branch_summary(line, edit, out),
             StepKind::Compaction => self.maker.compaction(line, edit, out),
-            StepKind::Claude(what) => {
-                claude::put(what, line, &mut self.response, &mut self.maker, out);
+            StepKind::Own => {
+                if let Some(assembler) = &mut self.assembler {
+                    assembler.put(line, &mut self.maker, out);
+                }
             }
         }
     }
@@ -179,13 +198,15 @@ impl Plan {
 
     /// Returns the context.
     pub fn finish(mut self) -> Context {
-        claude::end(&mut self.response, &mut self.maker, &mut self.context.messages);
+        if let Some(assembler) = &mut self.assembler {
+            assembler.end(&mut self.maker, &mut self.context.messages);
+        }
         self.context
     }
 }
 
 /// Returns the plan for a path of a pi or OpenClaw session.
-pub(super) fn of_path(
+pub(crate) fn of_path(
     rows: &[Row],
     models: &Models,
     tree: &Tree,
@@ -254,6 +275,6 @@ pub(super) fn of_path(
 }
 
 /// Builds a message outside of a plan.
-pub(super) fn message(object: &Object<'_>) -> Option<Message> {
+pub(crate) fn message(object: &Object<'_>) -> Option<Message> {
     object.json().map(Message::new)
 }

@@ -1,5 +1,6 @@
 //! Reads a line, reduced to what the tree and the choice of messages need.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -10,23 +11,23 @@ use crate::json::{self, Nullable, Odd, Word, fields, non_empty};
 
 /// A line that holds JSON. Version 1 refers to rows by their index among such lines.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(crate) struct Row {
     /// Its line number in the session, from 0.
-    pub(super) line: usize,
-    pub(super) id: Option<Box<str>>,
-    pub(super) parent: Parent,
-    pub(super) kind: Kind,
+    pub(crate) line: usize,
+    pub(crate) id: Option<Box<str>>,
+    pub(crate) parent: Parent,
+    pub(crate) kind: Kind,
     /// True if it was appended beside the conversation.
-    pub(super) is_side: bool,
+    pub(crate) is_side: bool,
 }
 
 impl Row {
     /// Returns the row with the ids of its models mapped to another list.
-    pub(super) fn with_models(mut self, places: &[ModelId]) -> Row {
+    pub(crate) fn with_models(mut self, places: &[ModelId]) -> Row {
         let model = match &mut self.kind {
             Kind::Message { model, .. } => model.as_mut(),
             Kind::ModelChange(model) => Some(model),
-            Kind::Claude(piece) => piece.model.as_mut(),
+            Kind::Own { model, .. } => model.as_mut(),
             _ => None,
         };
         if let Some(model) = model {
@@ -36,7 +37,7 @@ impl Row {
     }
 
     /// Returns the name of the row for people: its id, or `#` and its line number.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match &self.id {
             Some(id) => id.to_string(),
             None => format!("#{}", self.line + 1),
@@ -45,13 +46,13 @@ impl Row {
 }
 
 /// Returns the line that a `#` name refers to.
-pub(super) fn line_of(name: &str) -> Option<usize> {
+pub(crate) fn line_of(name: &str) -> Option<usize> {
     name.strip_prefix('#')?.parse::<usize>().ok()?.checked_sub(1)
 }
 
 /// The parent that a line names.
 #[derive(Debug)]
-pub(super) enum Parent {
+pub(crate) enum Parent {
     Unsaid,
     Root,
     Id(Box<str>),
@@ -59,7 +60,7 @@ pub(super) enum Parent {
 
 /// The type of a line.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// The header, with its version where it is a number.
     Header(Version),
     Message {
@@ -83,13 +84,16 @@ pub(super) enum Kind {
     Unknown,
     /// JSON that is not an object.
     Nothing,
-    /// A line of a Claude Code session.
-    Claude(Box<super::claude::Piece>),
+    /// A line of a reader with rows of its own.
+    Own {
+        model: Option<ModelId>,
+        row: Box<dyn Any + Send + Sync>,
+    },
 }
 
 /// A header's version.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Version {
+pub(crate) enum Version {
     Absent,
     Number(f64),
     /// Not a number, so neither old nor new.
@@ -98,7 +102,7 @@ pub(super) enum Version {
 
 impl Version {
     /// Returns true if entries have no ids and parents, and follow each other.
-    pub(super) fn is_linear(self) -> bool {
+    pub(crate) fn is_linear(self) -> bool {
         match self {
             Version::Absent => true,
             Version::Number(number) => number < 2.0,
@@ -107,7 +111,7 @@ impl Version {
     }
 
     /// Returns true if custom messages have the role name of version 2.
-    pub(super) fn has_hooks(self) -> bool {
+    pub(crate) fn has_hooks(self) -> bool {
         match self {
             Version::Absent => true,
             Version::Number(number) => number < 3.0,
@@ -117,7 +121,7 @@ impl Version {
 }
 
 /// Returns the version of the first header. Without a header, the other lines decide.
-pub(super) fn version(rows: &[Row]) -> Version {
+pub(crate) fn version(rows: &[Row]) -> Version {
     rows.iter()
         .find_map(|row| match row.kind {
             Kind::Header(version) => Some(version),
@@ -127,7 +131,7 @@ pub(super) fn version(rows: &[Row]) -> Version {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     User,
     Assistant,
     Result,
@@ -139,22 +143,22 @@ pub(super) enum Role {
 
 /// The entries that stay after a summary, in all forms that agents write.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
-    pub(super) first: Option<Box<str>>,
+pub(crate) struct Kept {
+    pub(crate) first: Option<Box<str>>,
     /// Index among the lines that hold JSON; version 1.
-    pub(super) first_index: Option<u64>,
+    pub(crate) first_index: Option<u64>,
     /// The number of messages that do not stay.
-    pub(super) compacted: Option<u64>,
+    pub(crate) compacted: Option<u64>,
 }
 
 /// The target of a `leaf` line. The outer `None` is a field that is missing or odd.
 #[derive(Debug)]
-pub(super) struct LeafMove {
-    pub(super) target: Option<Option<Box<str>>>,
+pub(crate) struct LeafMove {
+    pub(crate) target: Option<Option<Box<str>>>,
     /// The parent of the next line, if the record has it.
-    pub(super) append: Option<Option<Box<str>>>,
+    pub(crate) append: Option<Option<Box<str>>>,
     /// True if its mode is known.
-    pub(super) is_known: bool,
+    pub(crate) is_known: bool,
 }
 
 /// A model, with pi's field names.
@@ -170,17 +174,17 @@ pub struct Model {
 }
 
 /// A model's index in [`Models`].
-pub(super) type ModelId = usize;
+pub(crate) type ModelId = usize;
 
 /// The models of a session, each stored once.
 #[derive(Debug, Default)]
-pub(super) struct Models {
+pub(crate) struct Models {
     all: Vec<Model>,
     places: HashMap<Model, ModelId>,
 }
 
 impl Models {
-    pub(super) fn add(&mut self, provider: Option<&str>, model: Option<&str>) -> ModelId {
+    pub(crate) fn add(&mut self, provider: Option<&str>, model: Option<&str>) -> ModelId {
         let model =
             Model { provider: provider.map(str::to_owned), model_id: model.map(str::to_owned) };
         if let Some(place) = self.places.get(&model) {
@@ -193,13 +197,13 @@ impl Models {
     }
 
     /// Adds the models of another list. Returns the new index of each.
-    pub(super) fn join(&mut self, other: &Models) -> Vec<ModelId> {
+    pub(crate) fn join(&mut self, other: &Models) -> Vec<ModelId> {
         let model = |model: &Model| (model.provider.clone(), model.model_id.clone());
         let all = other.all.iter().map(model);
         all.map(|(provider, id)| self.add(provider.as_deref(), id.as_deref())).collect()
     }
 
-    pub(super) fn get(&self, place: ModelId) -> Option<&Model> {
+    pub(crate) fn get(&self, place: ModelId) -> Option<&Model> {
         self.all.get(place)
     }
 }
@@ -234,7 +238,7 @@ fields! {
 }
 
 /// Decodes a line of a pi or OpenClaw session.
-pub(super) fn read(line: &str, number: usize, models: &mut Models) -> Option<Row> {
+pub(crate) fn read(line: &str, number: usize, models: &mut Models) -> Option<Row> {
     let json = clean(line);
     if json.is_empty() {
         return None;
@@ -261,7 +265,7 @@ pub(super) fn read(line: &str, number: usize, models: &mut Models) -> Option<Row
 }
 
 /// Returns a line without the characters around its JSON.
-pub(super) fn clean(line: &str) -> &str {
+pub(crate) fn clean(line: &str) -> &str {
     line.trim_start_matches('\u{feff}').trim()
 }
 

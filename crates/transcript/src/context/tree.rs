@@ -5,18 +5,18 @@ use super::row::{Row, line_of};
 /// The tree of a session: for each row the entry that it follows. A parent may come after its
 /// child, and parents may form a cycle.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(crate) struct Tree {
     /// The parent of each row; always an entry.
-    pub(super) parents: Vec<Option<usize>>,
+    pub(crate) parents: Vec<Option<usize>>,
     /// True for each row that can be on a path. Other rows are skipped.
-    pub(super) is_entry: Vec<bool>,
-    pub(super) leaf: Option<usize>,
+    pub(crate) is_entry: Vec<bool>,
+    pub(crate) leaf: Option<usize>,
 }
 
 impl Tree {
     /// Returns the entry with this id. The last one wins, as in the agents' readers, and entries
     /// win over skipped rows.
-    pub(super) fn find(&self, rows: &[Row], id: &str) -> Option<usize> {
+    pub(crate) fn find(&self, rows: &[Row], id: &str) -> Option<usize> {
         let is_entry = |row: usize| self.is_entry.get(row).copied().unwrap_or_default();
         let mut found = None;
         for (index, row) in rows.iter().enumerate() {
@@ -33,7 +33,7 @@ impl Tree {
     }
 
     /// Returns the entries from the root to `leaf`. A cycle is cut where it closes.
-    pub(super) fn path(&self, leaf: Option<usize>) -> Vec<usize> {
+    pub(crate) fn path(&self, leaf: Option<usize>) -> Vec<usize> {
         let mut seen = vec![false; self.parents.len()];
         let mut path = Vec::new();
         let mut at = leaf;

@@ -2,7 +2,7 @@
 //! OpenClaw's, so they decode the same way; no file is ever searched for.
 
 use super::openclaw::OpenClaw;
-use crate::context::Rules;
+use crate::context::Reader;
 use crate::entry::Entry;
 use crate::format::{Claim, Format, Node, Origin, Part, Root};
 use crate::rows;
@@ -57,8 +57,8 @@ impl Format for Native {
         OpenClaw.decode_document(origin, bytes)
     }
 
-    fn rules(&self) -> Rules {
-        OpenClaw.rules()
+    fn context(&self) -> Option<Reader> {
+        OpenClaw.context()
     }
 
     fn reads(&self) -> &'static [(&'static str, &'static str)] {

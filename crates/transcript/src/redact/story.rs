@@ -34,6 +34,7 @@ impl Redactor {
             is_error: item.is_error,
             is_interrupt: item.is_interrupt,
             is_queued: item.is_queued,
+            is_relayed: item.is_relayed,
             is_provisional: item.is_provisional,
             is_absent: item.is_absent,
             missing_parent: self.owned(item.missing_parent.as_deref()),

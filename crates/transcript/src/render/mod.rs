@@ -43,7 +43,7 @@ pub struct Header {
     pub title: String,
     /// The agent's id of the session.
     pub id: String,
-    /// The program: `Claude Code`.
+    /// The program, for people.
     pub program: String,
     /// The agent's name; empty if there is only one.
     pub agent: String,
@@ -99,7 +99,7 @@ impl Header {
         }
     }
 
-    /// Returns the program and its agent: `OpenClaw (main)`.
+    /// Returns the program, with its agent in brackets: `Program (main)`.
     fn whose(&self) -> String {
         match self.agent.as_str() {
             "" => self.program.clone(),
@@ -124,7 +124,7 @@ impl Header {
             ("Tool calls", number(self.tool_calls)),
             ("Tokens", number(self.tokens)),
             ("State", text(&self.state).filter(|state| state != "live")),
-            ("Works for", option(&self.parent)),
+            ("Sub-agent of", option(&self.parent)),
             ("Continues", option(&self.fork_of)),
             ("Continued in", option(&self.continued_in)),
             ("Session", text(&self.id)),

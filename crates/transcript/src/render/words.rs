@@ -59,7 +59,7 @@ pub fn compacted(compaction: &Compaction<'_>) -> String {
 }
 
 /// The text before an entry whose parent is not in the session.
-pub const GAP: &str = "what this follows is not in this session";
+pub const GAP: &str = "the parent entry is not in this session";
 
 /// Describes an item of the kind `Note`, with its time.
 pub(super) fn note(item: &StoryItem<'_>) -> String {
@@ -73,7 +73,7 @@ pub(super) fn note(item: &StoryItem<'_>) -> String {
 
 /// Describes the rest of a line that is too long to be decoded whole.
 pub(super) fn oversize(bytes: u64) -> String {
-    format!("a line of {} bytes: only its first 64 KiB are read", number(bytes))
+    format!("a line of {} bytes: only its first 64 KiB are parsed", number(bytes))
 }
 
 /// Describes a rewind.

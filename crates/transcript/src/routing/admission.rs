@@ -94,7 +94,7 @@ impl Admission {
         match self {
             Admission::Pair { code, .. } => Some(format!(
                 "You are not approved to talk to this agent yet. Your pairing code is {code}; it is \
-                 good for an hour after you first asked. The owner approves it with: \
+                 valid for one hour after your first message. The owner approves it with: \
                  quipu senders pair {code}"
             )),
             _ => None,

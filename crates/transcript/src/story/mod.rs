@@ -17,7 +17,7 @@ use crate::entry::{Compaction, RawJson, Role};
 use crate::time::Timestamp;
 
 pub use about::{ABOUT_KEYS, ERROR_WORDS, about, mentions_error, one_line};
-pub use tell::tell;
+pub use tell::{folded, tell};
 
 /// The widest line about a tool call, in columns, with the name of the tool.
 pub const CALL_COLUMNS: usize = 120;
@@ -55,6 +55,8 @@ pub struct StoryItem<'a> {
     pub is_interrupt: bool,
     /// True if the human typed it while the agent worked, and it waited in a queue.
     pub is_queued: bool,
+    /// True if it repeats a message of a sub-agent, whose own session has its calls.
+    pub is_relayed: bool,
     /// Set if the conversation was rewound before this entry.
     pub rewind: Option<Rewind>,
     /// True if it is from a last line without a newline, which may still change.
@@ -125,7 +127,23 @@ pub enum Folded {
 }
 
 impl Folded {
-    /// Returns the word that is printed.
+    /// All reasons.
+    pub const ALL: &'static [Folded] = &[
+        Folded::Meta,
+        Folded::Mirror,
+        Folded::Sidechain,
+        Folded::Summary,
+        Folded::Queued,
+        Folded::Unknown,
+        Folded::Bookkeeping,
+    ];
+
+    /// Returns the reason that is stored as this word.
+    pub fn parse(word: &str) -> Option<Folded> {
+        Folded::ALL.iter().copied().find(|folded| folded.as_str() == word)
+    }
+
+    /// Returns the word that is stored and printed.
     pub fn as_str(self) -> &'static str {
         match self {
             Folded::Meta => "meta",

@@ -23,6 +23,7 @@ pub fn tell<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> StoryItem<'e> {
         is_error: entry.marks.is_error,
         is_interrupt: entry.marks.is_interrupt,
         is_queued: entry.marks.is_queued,
+        is_relayed: matches!(entry.kind, Kind::Relayed),
         ..StoryItem::default()
     }
 }
@@ -40,16 +41,17 @@ fn kind<'e>(entry: &'e Entry<'_>) -> ItemKind<'e> {
             ItemKind::Reset { reason: reason.as_deref().map(Cow::Borrowed) }
         }
         // Newer releases record some slash commands of the human as system lines.
-        Kind::Note if entry.role == Some(Role::User) => ItemKind::Message,
+        Kind::Note | Kind::Queue if entry.role == Some(Role::User) => ItemKind::Message,
         // A sub-agent's message is a message, wherever it was recorded.
-        Kind::Note if is_heard(entry) => ItemKind::Message,
+        Kind::Relayed => ItemKind::Message,
         _ => ItemKind::Note,
     }
 }
 
-fn folded(entry: &Entry<'_>) -> Option<Folded> {
+/// Returns the reason why a story hides an entry by default; `None` if it is shown.
+pub fn folded(entry: &Entry<'_>) -> Option<Folded> {
     let marks = &entry.marks;
-    if marks.is_sidechain || is_heard(entry) {
+    if marks.is_sidechain || matches!(entry.kind, Kind::Relayed) {
         return Some(Folded::Sidechain);
     }
     if marks.is_queued {
@@ -63,19 +65,14 @@ fn folded(entry: &Entry<'_>) -> Option<Folded> {
         Kind::Message if marks.is_mirror => Some(Folded::Mirror),
         Kind::Message if marks.is_interrupt => None,
         // Extensions write to the model in the human's place.
-        Kind::Message if marks.is_meta || entry.type_name == "custom_message" => Some(Folded::Meta),
+        Kind::Message if marks.is_meta || marks.is_extension => Some(Folded::Meta),
         Kind::Message if entry.role == Some(Role::System) => Some(Folded::Meta),
         Kind::Message => None,
         Kind::Note if entry.role == Some(Role::User) && is_command(entry) => None,
-        Kind::Note if !entry.blocks.is_empty() => Some(Folded::Meta),
+        Kind::Note | Kind::Queue if !entry.blocks.is_empty() => Some(Folded::Meta),
         Kind::Unknown => Some(Folded::Unknown),
         _ => Some(Folded::Bookkeeping),
     }
-}
-
-/// Returns true if it repeats a message of a sub-agent or to one.
-fn is_heard(entry: &Entry<'_>) -> bool {
-    matches!(entry.kind, Kind::Note) && entry.type_name == "progress" && entry.role.is_some()
 }
 
 /// Returns true if the text is a typed command.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use quipu_transcript::context::{At, Context, Rules, pairing};
+use quipu_transcript::context::{At, Context, Reader, pairing};
 use serde_json::{Value, json};
 
 use crate::rules::rendered;
@@ -25,7 +25,7 @@ fn block(uuid: &str, parent: &str, response: &str, block: Value) -> Value {
 
 fn of(lines: &[Value], at: At<'_>) -> Context {
     let text = lines.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
-    build(Rules::ClaudeCode, &text, at)
+    build(Reader::CLAUDE_CODE, &text, at)
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn real_sessions_have_contexts() {
         .join("fixtures/claude-code/projects/-home-alice-shop");
     for number in 1..=6 {
         let path = folder.join(format!("0000000{number}-0000-4000-8000-00000000000{number}.jsonl"));
-        let context = build(Rules::ClaudeCode, &read(&path), At::Leaf);
+        let context = build(Reader::CLAUDE_CODE, &read(&path), At::Leaf);
         assert!(!context.messages.is_empty(), "{}", path.display());
         assert!(context.leaf.is_some());
         let (_, repairs) = pairing::pair(context.messages);

@@ -3,14 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
-use quipu_transcript::context::{self, At, Context, Head, Rules, Session, Writer};
+use quipu_transcript::context::{self, At, Context, Head, Reader, Session, Writer};
 use serde_json::{Value, json};
 
 use super::{build, fixtures, messages, read, value};
 
 /// Returns the files of a session, oldest first.
 fn lay(text: &str) -> Vec<String> {
-    let mut session = Session::new(Rules::OpenClaw);
+    let mut session = Session::new(Reader::OPENCLAW);
     let lines: Vec<&str> = text.lines().collect();
     lines.iter().for_each(|line| session.push(line));
     let wanted = session.layout_wants().into_iter();
@@ -51,9 +51,9 @@ fn readers(text: &str) -> [(&'static str, Context); 3] {
     let old = without(text, &["reset", "usage", "context_edit"]);
     let pi = without(text, &["reset", "leaf"]);
     [
-        ("ours", build(Rules::OpenClaw, text, At::Leaf)),
-        ("7.1", build(Rules::OpenClaw, &old, At::Leaf)),
-        ("pi", build(Rules::Pi, &pi, At::Leaf)),
+        ("ours", build(Reader::OPENCLAW, text, At::Leaf)),
+        ("7.1", build(Reader::OPENCLAW, &old, At::Leaf)),
+        ("pi", build(Reader::PI, &pi, At::Leaf)),
     ]
 }
 
@@ -68,7 +68,7 @@ fn check(text: &str) {
 /// Checks that all readers see the session's own context, and that all ids differ.
 #[track_caller]
 fn agree(text: &str) {
-    let wanted = build(Rules::OpenClaw, text, At::Leaf);
+    let wanted = build(Reader::OPENCLAW, text, At::Leaf);
     let written = live(text);
     let mut ids = HashSet::new();
     for line in written.lines().skip(1) {
@@ -390,7 +390,7 @@ fn random(choices: &[(u8, usize, usize)]) -> String {
 /// A compaction that keeps entries which an earlier reset removed. No writer makes one, and no file
 /// without the `reset` could express it.
 fn reaches_behind_a_reset(text: &str) -> bool {
-    let context = |text: &str| messages(&build(Rules::OpenClaw, text, At::Leaf));
+    let context = |text: &str| messages(&build(Reader::OPENCLAW, text, At::Leaf));
     lay(text).len() > 1 && context(&live(text)) != context(text)
 }
 

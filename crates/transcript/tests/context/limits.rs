@@ -3,14 +3,18 @@
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
-use quipu_transcript::context::{self, At, Rules, Session, pairing};
+use quipu_transcript::context::{self, At, Reader, Session, pairing};
 use serde_json::{Value, json};
 
 const MANY: usize = 1_000_000;
 
 /// Reads a session line by line, without keeping it, and returns for each leaf the number of lines
 /// that the context needs and the number of its messages.
-fn work(rules: Rules, line: &dyn Fn(usize, &mut String), places: &[At<'_>]) -> Vec<(usize, usize)> {
+fn work(
+    rules: Reader,
+    line: &dyn Fn(usize, &mut String),
+    places: &[At<'_>],
+) -> Vec<(usize, usize)> {
     let mut session = Session::new(rules);
     let mut text = String::new();
     for number in 0..MANY {
@@ -51,7 +55,7 @@ fn a_million_entries_in_a_row() {
         .unwrap(),
         _ => message(number, &format_args!("\"{}\"", number - 1), out),
     };
-    for rules in [Rules::Pi, Rules::OpenClaw] {
+    for rules in [Reader::PI, Reader::OPENCLAW] {
         let places = [At::Leaf, At::Entry("1000")];
         assert_eq!(work(rules, &chain, &places), [(11, 11), (1000, 1000)]);
     }
@@ -63,7 +67,7 @@ fn a_million_children_of_one_parent() {
         0 => message(0, &"null", out),
         _ => message(number, &"\"0\"", out),
     };
-    for rules in [Rules::Pi, Rules::OpenClaw] {
+    for rules in [Reader::PI, Reader::OPENCLAW] {
         assert_eq!(work(rules, &star, &[At::Leaf]), [(2, 2)]);
     }
 }
@@ -85,7 +89,7 @@ fn a_million_rows_to_see_through() {
         )
         .unwrap(),
     };
-    assert_eq!(work(Rules::OpenClaw, &hidden, &[At::Leaf]), [(1, 1)]);
+    assert_eq!(work(Reader::OPENCLAW, &hidden, &[At::Leaf]), [(1, 1)]);
 }
 
 #[test]
@@ -94,7 +98,7 @@ fn nesting_of_any_depth() {
     let line = format!(
         r#"{{"type":"message","id":"a","parentId":null,"message":{{"role":"user","content":{deep},"x":{{"y":{deep}}}}}}}"#
     );
-    for rules in [Rules::Pi, Rules::OpenClaw, Rules::ClaudeCode] {
+    for rules in [Reader::PI, Reader::OPENCLAW, Reader::CLAUDE_CODE] {
         let context = context::context(rules, &[&line], At::Leaf).unwrap();
         assert!(context.messages.len() <= 1);
         pairing::pair(context.messages);
@@ -167,7 +171,7 @@ proptest! {
             *line = String::from_utf8_lossy(&line.as_bytes()[..at]).into_owned();
         }
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        for rules in [Rules::Pi, Rules::OpenClaw, Rules::ClaudeCode] {
+        for rules in [Reader::PI, Reader::OPENCLAW, Reader::CLAUDE_CODE] {
             for at in [At::Leaf, At::Root, At::Entry("3"), At::Entry("#2")] {
                 let Some(context) = context::context(rules, &lines, at) else { continue };
                 // No entry is shown twice.

@@ -16,7 +16,7 @@ mod rules;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use quipu_transcript::context::{self, At, Context, Rules, pairing};
+use quipu_transcript::context::{self, At, Context, Reader, pairing};
 use serde_json::Value;
 
 fn fixtures(reader: &str) -> Vec<PathBuf> {
@@ -35,7 +35,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap()
 }
 
-fn build(rules: Rules, text: &str, at: At<'_>) -> Context {
+fn build(rules: Reader, text: &str, at: At<'_>) -> Context {
     let lines: Vec<&str> = text.lines().collect();
     context::context(rules, &lines, at).unwrap()
 }
@@ -62,7 +62,7 @@ fn same(name: &str, ours: &Value, theirs: &Value) {
     assert_eq!(ours.len(), theirs.len(), "{name}: messages");
 }
 
-fn golden(reader: &str, rules: Rules) {
+fn golden(reader: &str, rules: Reader) {
     for path in fixtures(reader) {
         let name = format!("{reader}/{}", path.file_stem().unwrap().to_string_lossy());
         let theirs: Value = serde_json::from_str(&read(&path.with_extension("json"))).unwrap();
@@ -83,27 +83,27 @@ fn golden(reader: &str, rules: Rules) {
 
 #[test]
 fn golden_openclaw() {
-    golden("oc71", Rules::OpenClaw);
+    golden("oc71", Reader::OPENCLAW);
 }
 
 #[test]
 fn golden_pi() {
-    golden("pi73", Rules::Pi);
-    golden("pi87", Rules::Pi);
+    golden("pi73", Reader::PI);
+    golden("pi87", Reader::PI);
 }
 
 #[test]
 fn golden_the_rules_agree_on_what_either_writes() {
-    golden("pi73", Rules::OpenClaw);
-    golden("pi87", Rules::OpenClaw);
-    golden("oc71", Rules::Pi);
+    golden("pi73", Reader::OPENCLAW);
+    golden("pi87", Reader::OPENCLAW);
+    golden("oc71", Reader::PI);
 }
 
 #[test]
 fn messages_are_as_they_are_written() {
     for path in fixtures("pi87") {
         let text = read(&path);
-        for message in build(Rules::Pi, &text, At::Leaf).messages {
+        for message in build(Reader::PI, &text, At::Leaf).messages {
             let role = serde_json::from_str::<Value>(message.json()).unwrap()["role"].clone();
             if ["user", "assistant", "toolResult"].map(Value::from).contains(&role) {
                 assert!(text.contains(message.json()), "{}", message.json());

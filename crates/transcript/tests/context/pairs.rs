@@ -1,7 +1,7 @@
 //! Tests the pairing of calls and results.
 
 use quipu_transcript::context::pairing::{self, Repairs};
-use quipu_transcript::context::{At, Context, Rules};
+use quipu_transcript::context::{At, Context, Reader};
 use serde_json::{Value, json};
 
 use crate::build;
@@ -28,7 +28,7 @@ fn user_text(text: &str) -> Value {
 fn pair(messages: &[Value]) -> (Context, Repairs) {
     let entries: Vec<Value> =
         messages.iter().map(|message| json!({"type": "message", "message": message})).collect();
-    let mut context = build(Rules::OpenClaw, &session(&entries), At::Leaf);
+    let mut context = build(Reader::OPENCLAW, &session(&entries), At::Leaf);
     assert_eq!(context.messages.len(), messages.len());
     let (paired, repairs) = pairing::pair(std::mem::take(&mut context.messages));
     context.messages = paired;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use quipu_transcript::context::{self, At, Context, Rules, pairing};
+use quipu_transcript::context::{self, At, Context, Reader, pairing};
 use serde_json::{Value, json};
 
 use crate::{build, messages, read, value};
@@ -55,7 +55,7 @@ pub(crate) fn rendered(context: &Context) -> Vec<String> {
 }
 
 #[track_caller]
-fn check_context(rules: Rules, entries: &[Value], leaf: Option<&str>, expected: &[&str]) {
+fn check_context(rules: Reader, entries: &[Value], leaf: Option<&str>, expected: &[&str]) {
     let context = build(rules, &session(entries), At::Leaf);
     assert_eq!(context.leaf.as_deref(), leaf, "{rules:?}");
     assert_eq!(rendered(&context), expected, "{rules:?}");
@@ -73,13 +73,13 @@ fn r90_leaf_rows_move_the_leaf_in_openclaw_only() {
         user("d", json!("l")),
         json!({"type": "leaf", "id": "m", "parentId": "d", "targetId": "missing"}),
     ];
-    check_context(Rules::OpenClaw, &entries, Some("d"), &["a", "d"]);
+    check_context(Reader::OPENCLAW, &entries, Some("d"), &["a", "d"]);
     // pi sees entries of an unknown type.
-    check_context(Rules::Pi, &entries, Some("m"), &["a", "b", "c", "d"]);
+    check_context(Reader::PI, &entries, Some("m"), &["a", "b", "c", "d"]);
     // The leaf is before the first entry: the context is empty.
     let to_root = json!({"type": "leaf", "id": "n", "parentId": "d", "targetId": null});
     let entries = [entries.as_slice(), &[to_root]].concat();
-    check_context(Rules::OpenClaw, &entries, None, &[]);
+    check_context(Reader::OPENCLAW, &entries, None, &[]);
 }
 
 #[test]
@@ -90,17 +90,17 @@ fn r90_side_rows_are_never_the_leaf() {
         user("b", json!("side")),
     ];
     // A row that names the row last appended to continues from the leaf.
-    check_context(Rules::OpenClaw, &entries, Some("b"), &["a", "b"]);
-    check_context(Rules::OpenClaw, &entries[..2], Some("a"), &["a"]);
-    check_context(Rules::Pi, &entries, Some("b"), &["a", "side", "b"]);
+    check_context(Reader::OPENCLAW, &entries, Some("b"), &["a", "b"]);
+    check_context(Reader::OPENCLAW, &entries[..2], Some("a"), &["a"]);
+    check_context(Reader::PI, &entries, Some("b"), &["a", "side", "b"]);
 }
 
 #[test]
 fn r12_rows_that_say_nothing_of_a_parent() {
     let entries =
         [user("a", Value::Null), without(user("b", json!("")), "parentId"), user("c", json!("b"))];
-    check_context(Rules::OpenClaw, &entries, Some("c"), &["a", "b", "c"]);
-    check_context(Rules::Pi, &entries, Some("c"), &["b", "c"]);
+    check_context(Reader::OPENCLAW, &entries, Some("c"), &["a", "b", "c"]);
+    check_context(Reader::PI, &entries, Some("c"), &["b", "c"]);
 }
 
 #[test]
@@ -112,8 +112,8 @@ fn unknown_rows_are_seen_through_and_a_missing_parent_starts_the_path() {
         user("b", json!("i")),
         json!({"type": "hologram", "id": "j", "parentId": "b"}),
     ];
-    check_context(Rules::OpenClaw, &entries, Some("b"), &["a", "b"]);
-    check_context(Rules::Pi, &entries, Some("j"), &["a", "b"]);
+    check_context(Reader::OPENCLAW, &entries, Some("b"), &["a", "b"]);
+    check_context(Reader::PI, &entries, Some("j"), &["a", "b"]);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn damaged_lines_are_skipped() {
         &user("b", json!("a")).to_string(),
     ]
     .join("\n");
-    for rules in [Rules::OpenClaw, Rules::Pi] {
+    for rules in [Reader::OPENCLAW, Reader::PI] {
         assert_eq!(rendered(&build(rules, &text, At::Leaf)), ["a", "b"]);
     }
 }
@@ -137,7 +137,7 @@ fn circles_end() {
     let twice = [user("a", Value::Null), user("b", json!("a")), user("a", json!("b"))];
     let own = [user("a", json!("a"))];
     let ring = [user("a", json!("c")), user("b", json!("a")), user("c", json!("b"))];
-    for rules in [Rules::OpenClaw, Rules::Pi] {
+    for rules in [Reader::OPENCLAW, Reader::PI] {
         // Of two entries with one id, the last wins.
         check_context(rules, &twice, Some("a"), &["b", "a"]);
         check_context(rules, &own, Some("a"), &["a"]);
@@ -145,7 +145,7 @@ fn circles_end() {
     }
     let unknown = |id: &str, parent: &str| json!({"type": "x", "id": id, "parentId": parent});
     let seen_through = [unknown("x", "y"), unknown("y", "x"), user("a", json!("x"))];
-    check_context(Rules::OpenClaw, &seen_through, Some("a"), &["a"]);
+    check_context(Reader::OPENCLAW, &seen_through, Some("a"), &["a"]);
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn looked_at_from_anywhere() {
     let entries = [user("a", Value::Null), user("b", json!("a")), user("c", json!("a"))];
     let text = session(&entries);
     let lines: Vec<&str> = text.lines().collect();
-    for rules in [Rules::OpenClaw, Rules::Pi] {
+    for rules in [Reader::OPENCLAW, Reader::PI] {
         let at = |at| context::context(rules, &lines, at);
         assert_eq!(rendered(&at(At::Entry("b")).unwrap()), ["a", "b"]);
         assert_eq!(rendered(&at(At::Leaf).unwrap()), ["a", "c"]);
@@ -191,12 +191,12 @@ fn a_reset_begins_anew_but_for_what_it_keeps() {
     ];
     // Only messages, and results of kept calls, are kept.
     let kept = ["b", "assistant:exec({})", "toolResult:r1", "d"];
-    check_context(Rules::OpenClaw, &entries, Some("d"), &kept);
+    check_context(Reader::OPENCLAW, &entries, Some("d"), &kept);
     let mut entries = entries;
     entries[6] = without(reset, "firstKeptEntryId");
-    check_context(Rules::OpenClaw, &entries, Some("d"), &["d"]);
+    check_context(Reader::OPENCLAW, &entries, Some("d"), &["d"]);
     // The model stays the same.
-    let context = value(&build(Rules::OpenClaw, &session(&entries), At::Leaf));
+    let context = value(&build(Reader::OPENCLAW, &session(&entries), At::Leaf));
     assert_eq!(context["model"], json!({"provider": "p", "modelId": "m"}));
 }
 
@@ -215,7 +215,7 @@ fn r17_what_a_compaction_stands_for() {
             compaction,
             without(user("d", Value::Null), "parentId"),
         ];
-        check_context(Rules::OpenClaw, &entries, Some("d"), expected);
+        check_context(Reader::OPENCLAW, &entries, Some("d"), expected);
     };
     let summary = "compactionSummary:S";
     tell(compaction(&[("firstKeptEntryId", json!("c"))]), &[summary, "c", "d"]);
@@ -230,7 +230,7 @@ fn r17_what_a_compaction_stands_for() {
 fn r10_version_1_has_no_ids() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("fixtures/openclaw/agents/spec/sessions/version-1.jsonl");
-    for rules in [Rules::OpenClaw, Rules::Pi] {
+    for rules in [Reader::OPENCLAW, Reader::PI] {
         let context = build(rules, &read(&path), At::Leaf);
         assert_eq!(context.leaf.as_deref(), Some("#5"));
         assert_eq!(
@@ -245,7 +245,7 @@ fn r10_version_1_has_no_ids() {
 fn r13_bare_lines_and_blocks_of_others_take_pis_shapes() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("fixtures/openclaw/agents/spec/sessions/bare.jsonl");
-    for rules in [Rules::OpenClaw, Rules::Pi] {
+    for rules in [Reader::OPENCLAW, Reader::PI] {
         let context = build(rules, &read(&path), At::Leaf);
         assert_eq!(context.leaf.as_deref(), Some("#4"));
         let (paired, repairs) = pairing::pair(context.messages.clone());
@@ -284,7 +284,7 @@ fn r14_blocks_of_every_shape() {
     ]);
     let entry = json!({"type": "message", "id": "a", "parentId": null,
         "message": {"role": "assistant", "content": content, "stopReason": "tool_use"}});
-    let context = build(Rules::OpenClaw, &session(&[entry]), At::Leaf);
+    let context = build(Reader::OPENCLAW, &session(&[entry]), At::Leaf);
     assert_eq!(
         messages(&context)[0],
         json!({"role": "assistant", "stopReason": "toolUse", "content": [
@@ -302,7 +302,7 @@ fn r14_blocks_of_every_shape() {
     let json = context.messages[0].json();
     assert!(json.contains(r#""arguments":{"x":1.50}"#), "{json}");
     let text = r#"{"role":"user","content":[{"type":"hologram","z":1e2,"a":[{}]}]}"#;
-    let context = build(Rules::OpenClaw, text, At::Leaf);
+    let context = build(Reader::OPENCLAW, text, At::Leaf);
     let json = context.messages[0].json();
     assert_eq!(json, text);
 }
@@ -313,11 +313,11 @@ fn r16_delivery_mirrors_stay() {
         "api": "openai-responses", "provider": "openclaw", "model": "delivery-mirror",
         "content": [{"type": "text", "text": "sent"}], "stopReason": "stop"}});
     let entries = [user("a", Value::Null), mirror];
-    check_context(Rules::OpenClaw, &entries, Some("m"), &["a", "assistant:sent"]);
+    check_context(Reader::OPENCLAW, &entries, Some("m"), &["a", "assistant:sent"]);
     // Both readers take the model of the last answer on the path, whichever program wrote it. So a
     // runtime sets its model before its turn, as after any other change.
     let lines: Vec<String> = entries.iter().map(Value::to_string).collect();
-    for rules in [Rules::OpenClaw, Rules::Pi] {
+    for rules in [Reader::OPENCLAW, Reader::PI] {
         let model = build(rules, &lines.join("\n"), At::Leaf).model.unwrap();
         assert_eq!(model.provider.as_deref(), Some("openclaw"));
         assert_eq!(model.model_id.as_deref(), Some("delivery-mirror"));
@@ -331,8 +331,8 @@ fn messages_without_a_role_say_nothing() {
         [json!({"role": null, "content": "x"}), json!(null), json!("x"), json!({"content": 1})]
     {
         let entries = [user("a", Value::Null), odd("b", message), user("c", json!("b"))];
-        check_context(Rules::OpenClaw, &entries, Some("c"), &["a", "c"]);
+        check_context(Reader::OPENCLAW, &entries, Some("c"), &["a", "c"]);
     }
     let empty = odd("b", json!({"role": "user", "content": null}));
-    check_context(Rules::Pi, &[user("a", Value::Null), empty], Some("b"), &["a", ""]);
+    check_context(Reader::PI, &[user("a", Value::Null), empty], Some("b"), &["a", ""]);
 }

@@ -1,6 +1,7 @@
 //! Makes messages from the lines of a Claude Code session.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -16,7 +17,7 @@ use crate::json::object::{Object, list};
 
 /// The purpose of a line in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::context) enum ClaudeStep {
+pub(super) enum ClaudeStep {
     User,
     Queued,
     Boundary,
@@ -26,7 +27,7 @@ pub(in crate::context) enum ClaudeStep {
 
 /// A response that is being assembled.
 #[derive(Debug)]
-pub(in crate::context) enum Response {
+enum Response {
     Pieces {
         head: Box<RawValue>,
         blocks: Vec<Box<RawValue>>,
@@ -35,8 +36,35 @@ pub(in crate::context) enum Response {
     Boundary(Option<u64>),
 }
 
+/// The state in which messages are assembled.
+#[derive(Debug)]
+pub(super) struct Assembler {
+    /// The purposes of the lines that are still to come.
+    steps: VecDeque<ClaudeStep>,
+    open: Option<Response>,
+}
+
+impl Assembler {
+    /// Returns an assembler for lines with these purposes.
+    pub(super) fn new(steps: VecDeque<ClaudeStep>) -> Assembler {
+        Assembler { steps, open: None }
+    }
+}
+
+impl plan::Assemble for Assembler {
+    fn put(&mut self, line: &str, maker: &mut Maker, out: &mut Vec<Message>) {
+        if let Some(what) = self.steps.pop_front() {
+            put(what, line, &mut self.open, maker, out);
+        }
+    }
+
+    fn end(&mut self, maker: &mut Maker, out: &mut Vec<Message>) {
+        end(&mut self.open, maker, out);
+    }
+}
+
 /// Adds one line of a plan.
-pub(in crate::context) fn put(
+fn put(
     what: ClaudeStep,
     line: &str,
     open: &mut Option<Response>,
@@ -133,11 +161,7 @@ fn summary(line: &str, tokens: Option<u64>, time: Option<i64>, out: &mut Vec<Mes
 }
 
 /// Adds the assembled response, if there is one.
-pub(in crate::context) fn end(
-    open: &mut Option<Response>,
-    maker: &mut Maker,
-    out: &mut Vec<Message>,
-) {
+fn end(open: &mut Option<Response>, maker: &mut Maker, out: &mut Vec<Message>) {
     let Some(Response::Pieces { head, blocks }) = open.take() else { return };
     let Ok(entry) = ClaudeCode.decode(&origin(), head.get().as_bytes()) else { return };
     let has_calls = blocks.iter().any(|block| {

@@ -233,6 +233,9 @@ fn progress<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
     } else if entry.blocks.iter().any(|block| matches!(block, Block::ToolResult(_))) {
         entry.role = Some(Role::Tool);
     }
+    if entry.role.is_some() {
+        entry.kind = Kind::Relayed;
+    }
     if let (Some(usage), Some(id)) = (usage, id)
         && model.as_deref() != Some("<synthetic>")
     {
@@ -267,14 +270,13 @@ fn is_from_human(attachment: &AttachmentFields<'_>) -> bool {
 }
 
 fn queue_operation<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
-    entry.kind = Kind::Note;
+    entry.kind = Kind::Queue;
     let Some(Content(blocks)) = line.content.take() else {
         return;
     };
     match line.operation.as_deref() {
         // The agent was shown the text in the middle of its work.
         Some("remove") => {
-            entry.kind = Kind::Message;
             entry.role = Some(Role::User);
             entry.blocks = blocks;
             entry.marks.is_meta = true;

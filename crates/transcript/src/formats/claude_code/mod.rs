@@ -14,7 +14,7 @@ mod line;
 mod paths;
 mod user;
 
-use crate::context::Rules;
+use crate::context::Reader;
 use crate::entry::Entry;
 use crate::format::{Claim, Format, Node, Origin, Part, Root};
 
@@ -64,8 +64,8 @@ impl Format for ClaudeCode {
         documents::decode(origin, bytes)
     }
 
-    fn rules(&self) -> Rules {
-        Rules::ClaudeCode
+    fn context(&self) -> Option<Reader> {
+        Some(Reader::CLAUDE_CODE)
     }
 
     fn reads(&self) -> &'static [(&'static str, &'static str)] {

@@ -144,6 +144,7 @@ impl<'a> Line<'a> {
             "custom_message" => {
                 entry.role = Some(Role::User);
                 entry.marks.is_meta = self.display == Some(false);
+                entry.marks.is_extension = true;
                 entry.blocks = self.content.unwrap_or_default().0;
                 Kind::Message
             }

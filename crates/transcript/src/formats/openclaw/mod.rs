@@ -14,7 +14,7 @@ mod summary;
 
 pub(crate) use index::nests_too_deeply;
 
-use crate::context::Rules;
+use crate::context::Reader;
 use crate::entry::{Entry, Kind};
 use crate::format::{Claim, Format, Node, Origin, Part, Root};
 use crate::index::Index;
@@ -106,8 +106,8 @@ impl Format for OpenClaw {
         index::without(bytes, leave_out)
     }
 
-    fn rules(&self) -> Rules {
-        Rules::OpenClaw
+    fn context(&self) -> Option<Reader> {
+        Some(Reader::OPENCLAW)
     }
 
     fn reads(&self) -> &'static [(&'static str, &'static str)] {
